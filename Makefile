@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+# The two commands: `make demo` and `make test`. Everything they need they set up.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup build release smpi test test-dev test-sanitizers test-smpi demo bench format lint clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:  ## install what is missing (Debian packages, .venv); quick when nothing is
+	@scripts/setup
+
+define build_preset
+	@cmake --preset $(1) > build/configure-$(1).log 2>&1 || { cat build/configure-$(1).log; exit 1; }
+	@cmake --build --preset $(1)
+endef
+
+build: setup  ## build the library, tools and tests into build/dev
+	@mkdir -p build
+	$(call build_preset,dev)
+
+test: test-dev test-smpi test-sanitizers  ## everything: all tests, then the sanitizer runs
+
+test-dev: build
+	ctest --preset dev
+
+test-sanitizers: setup  ## unit and multirank tests under ASan + UBSan, then TSan
+	@mkdir -p build
+	$(call build_preset,asan)
+	ctest --preset asan
+	$(call build_preset,tsan)
+	ctest --preset tsan
+
+test-smpi: smpi
+	@true
+
+release smpi: setup
+	@mkdir -p build
+	$(call build_preset,$@)
+
+# A benchmark is bench/NAME.py: it prints its table and writes build/bench/NAME.json.
+BENCHMARKS := $(patsubst bench/%.py,bench-%,$(filter-out bench/figures.py,$(wildcard bench/*.py)))
+
+bench: $(BENCHMARKS)  ## run every benchmark; `make bench-NAME` runs one
+
+bench-%: release smpi
+	@.venv/bin/python bench/$*.py
+
+format:  ## clang-format everything in place
+	@git ls-files '*.h' '*.cc' | xargs clang-format -i
+
+lint: build  ## clang-format as a check, clang-tidy, layers
+	@git ls-files '*.h' '*.cc' | xargs clang-format --dry-run --Werror
+	@git ls-files 'pliant/*.cc' 'tools/*.cc' | xargs -P 2 -n 4 clang-tidy -p build/dev --quiet
+	@scripts/check_layers
+
+clean:  ## remove what was built (not .venv)
+	rm -rf build

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: MIT
+# After `cmake --install`, find_package(pliant) gives pliant::<module> for every module that was built.
+include(CMakePackageConfigHelpers)
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pliant)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/pliant/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pliant FILES_MATCHING PATTERN "*.h")
+install(EXPORT pliant NAMESPACE pliant:: FILE pliant-targets.cmake DESTINATION ${package_dir})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/pliant-config.cmake.in pliant-config.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(pliant-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/pliant-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/pliant-config-version.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/dependencies.cmake DESTINATION ${package_dir})

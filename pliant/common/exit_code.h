@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// What a tool's exit status means, the same in every tool.
+#pragma once
+
+namespace pliant {
+
+enum ExitCode : int {
+  kExitFine = 0,
+  kExitFailed = 1,
+  kExitBadInput = 2,
+  kExitDisagree = 3,
+  kExitPeerLost = 4,
+  kExitWrongResult = 5,
+  kExitMissing = 6,
+  kExitTimeout = 124,
+  kExitSignalBase = 128,  // ended by signal n: 128 + n
+};
+
+}  // namespace pliant
