@@ -46,7 +46,7 @@ std::optional<std::span<float>> DenseBlocks::together(const schedule::Move& move
   return dense_.data.subspan(begins_[static_cast<std::size_t>(move.blocks.front())], size_of(move));
 }
 
-comm::Region DenseBlocks::outgoing(const schedule::Move& move) {
+comm::Region DenseBlocks::outgoing(const schedule::Move& move, schedule::OnArrival) {
   if (const auto whole = together(move)) return {std::as_writable_bytes(*whole), dense_.owner};
   comm::Region packed = workspace_.take(size_of(move) * sizeof(float));
   std::byte* to = packed.bytes.data();

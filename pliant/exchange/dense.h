@@ -30,7 +30,7 @@ class DenseBlocks final : public Blocks {
  public:
   DenseBlocks(Dense dense, int count, Workspace& workspace);
 
-  comm::Region outgoing(const schedule::Move& move) override;
+  comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
 

@@ -35,7 +35,7 @@ Traffic run(comm::Communicator& communicator, const schedule::Schedule& schedule
     ++patience.place.round;
     sending.clear();
     for (const schedule::Move& move : round.sends) {
-      comm::Region message = blocks.outgoing(move);
+      comm::Region message = blocks.outgoing(move, round.on_arrival);
       traffic.sent += Bytes{static_cast<std::int64_t>(message.bytes.size())};
       ++traffic.messages;
       sending.push_back(communicator.send(move.peer, options.tag, std::move(message)));

@@ -16,7 +16,8 @@ class Blocks {
   virtual ~Blocks() = default;
 
   // The message that carries these blocks, as they are now. They do not change before it has been sent.
-  [[nodiscard]] virtual comm::Region outgoing(const schedule::Move& move) = 0;
+  // on_arrival is what the receiver will do with them.
+  [[nodiscard]] virtual comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) = 0;
 
   // Room for the message that will carry these blocks. Asked for once per receive, in order, before anything is sent.
   [[nodiscard]] virtual comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) = 0;

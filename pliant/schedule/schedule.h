@@ -16,7 +16,8 @@ struct Move {
 
 enum class OnArrival { kCopy, kCombine };
 
-// Sends finish before the next round starts. Arrivals are combined in the order of `receives`.
+// Sends finish before the next round starts. Arrivals are combined in the order of `receives`. on_arrival is the same on all
+// ranks, so a sender knows what becomes of its blocks.
 struct Round {
   std::vector<Move> sends;
   std::vector<Move> receives;

@@ -60,6 +60,7 @@ inline Holdings play(std::span<const schedule::Schedule> ranks, Holdings held, E
       const schedule::Round& round = ranks[rank][r];
       sent += round.sends.size();
       received += round.receives.size();
+      if (round.on_arrival != ranks.front()[r].on_arrival) fail(r, static_cast<int>(rank), "ranks differ in what they do with arrivals");
       std::set<int> peers;
       for (const auto& move : round.sends) {
         if (!peers.insert(move.peer).second) fail(r, static_cast<int>(rank), "two messages to one peer");
