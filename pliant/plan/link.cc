@@ -2,9 +2,10 @@
 #include "pliant/plan/link.h"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <functional>
 #include <limits>
+#include <span>
 
 #include "pliant/common/errors.h"
 
@@ -13,19 +14,19 @@ namespace {
 
 std::string spread(double uncertainty, double value) { return uncertainty > 0 && value > 0 ? " +-" + percent(uncertainty / value) : ""; }
 
-std::string rate_text(double bits) {
-  if (std::isinf(bits)) return "inf";
-  if (bits >= 1e9) return fmt::format("{:.6g}gbit", bits * 1e-9);
-  if (bits >= 1e6) return fmt::format("{:.6g}mbit", bits * 1e-6);
-  if (bits >= 1e3) return fmt::format("{:.6g}kbit", bits * 1e-3);
-  return fmt::format("{:.6g}bit", bits);
-}
+struct Unit {
+  double size;
+  std::string_view name;
+};
+constexpr std::array kRates = {Unit{1e9, "gbit"}, Unit{1e6, "mbit"}, Unit{1e3, "kbit"}, Unit{1, "bit"}};
+constexpr std::array kDurations = {Unit{1, "s"}, Unit{1e-3, "ms"}, Unit{1e-6, "us"}, Unit{1e-9, "ns"}};
 
-std::string duration_text(double seconds) {
-  if (seconds >= 1) return fmt::format("{:.6g}s", seconds);
-  if (seconds >= 1e-3 || seconds == 0) return fmt::format("{:.6g}ms", seconds * 1e3);
-  if (seconds >= 1e-6) return fmt::format("{:.6g}us", seconds * 1e6);
-  return fmt::format("{:.6g}ns", seconds * 1e9);
+// In the largest unit that leaves at least 1 after rounding to six digits: 1 / (1 / 1e9) is a hair below 1e9 and still "1gbit".
+std::string six_digits(double value, std::span<const Unit> units) {
+  const double barely = value * (1 + 5e-7);
+  const auto fits = std::ranges::find_if(units, [&](const Unit& unit) { return barely >= unit.size; });
+  const Unit unit = fits == units.end() ? units.back() : *fits;
+  return fmt::format("{:.6g}{}", value / unit.size, unit.name);
 }
 
 }  // namespace
@@ -58,7 +59,11 @@ Link parse_link(std::string_view text, std::string_view what) {
   return link_of(rate, latency);
 }
 
-std::string to_string(const Link& link) { return rate_text(bits_per_second(bandwidth(link))) + "," + duration_text(link.latency.value); }
+std::string to_string(const Link& link) {
+  const std::string rate = link.seconds_per_byte > 0 ? six_digits(bits_per_second(bandwidth(link)), kRates) : "inf";
+  const std::string latency = link.latency.value > 0 ? six_digits(link.latency.value, kDurations) : "0ms";
+  return rate + "," + latency;
+}
 
 std::string describe(const Link& link) {
   return pliant::to_string(bandwidth(link)) + spread(link.seconds_per_byte_uncertainty, link.seconds_per_byte) + ", " +
