@@ -61,8 +61,7 @@ std::uint16_t to_f16(float x) {
 
 float from_f16(std::uint16_t half) {
   const std::uint32_t magnitude = half & 0x7FFF;
-  const float x =
-      magnitude < 0x400 ? static_cast<float>(magnitude) * 0x1p-24F : std::bit_cast<float>((magnitude << 13) + (112U << 23));
+  const float x = magnitude < 0x400 ? static_cast<float>(magnitude) * 0x1p-24F : std::bit_cast<float>((magnitude << 13) + (112U << 23));
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) | std::uint32_t{half} >> 15 << 31);
 }
 
