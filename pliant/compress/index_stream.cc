@@ -6,6 +6,7 @@
 
 #include "pliant/common/errors.h"
 #include "pliant/compress/padding.h"
+#include "pliant/kernels/increasing.h"
 #include "pliant/kernels/rice.h"
 #include "pliant/plan/code_sizes.h"
 
@@ -17,12 +18,6 @@ using plan::kIndexBlock;
 
 constexpr const char* kDisorder = "indices are not strictly increasing";
 constexpr const char* kTooLarge = "an index is not below the length";
-
-bool is_increasing(std::span<const std::uint32_t> indices) {
-  bool ordered = true;  // no early exit: the loop becomes vectors
-  for (std::size_t i = 1; i < indices.size(); ++i) ordered &= indices[i - 1] < indices[i];
-  return ordered;
-}
 
 // --- raw32: the indices ---
 
@@ -76,7 +71,7 @@ const char* read_blocks(std::uint32_t length, std::span<const std::byte> stream,
 const char* read_sorted(IndexCode code, std::uint32_t length, std::span<const std::byte> stream, std::span<std::uint32_t> indices) {
   const char* fault = code == IndexCode::kRaw32 ? read_raw(stream, indices) : read_blocks(length, stream, indices);
   if (fault != nullptr) return fault;
-  if (!is_increasing(indices)) return kDisorder;
+  if (!kernels::is_increasing(indices)) return kDisorder;
   return indices.back() < length ? nullptr : kTooLarge;
 }
 
@@ -91,7 +86,7 @@ const char* read_rice(std::uint32_t length, std::span<const std::byte> stream, s
 }  // namespace
 
 void require_sorted(std::span<const std::uint32_t> indices, std::uint32_t length) {
-  require(is_increasing(indices), "encode: {}", kDisorder);
+  require(kernels::is_increasing(indices), "encode: {}", kDisorder);
   require(indices.empty() || indices.back() < length, "encode: index {} of a span of {}", indices.empty() ? 0 : indices.back(), length);
 }
 

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <string>
@@ -52,19 +52,24 @@ struct Report {
   }
 };
 
-double nanoseconds_of(const std::function<void()>& action) {
-  const auto start = std::chrono::steady_clock::now();
-  action();
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
+// Time of this thread on its processor: what other programs on the machine take is not the codec's.
+double now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
 }
 
-// Enough entries a sample for the clock not to matter.
-int rounds_for(std::size_t count) { return static_cast<int>(1 + 200'000 / (count + 1)); }
+// Of one run, over enough runs that the clock does not matter.
+double nanoseconds_of(const std::function<void()>& action, std::size_t count) {
+  const std::size_t runs = 1 + 200'000 / (count + 1);
+  const double start = now_ns();
+  for (std::size_t r = 0; r < runs; ++r) action();
+  return (now_ns() - start) / static_cast<double>(runs);
+}
 
 struct Operation {
   std::string name;
   std::function<void()> run;
-  std::function<void()> prepare = [] {};  // not timed
 };
 
 // Interleaved: in each repetition the reference, then every operation.
@@ -75,26 +80,19 @@ void measure(Report& report, const std::string& density, const Entries& entries,
     std::copy(entries.indices.begin(), entries.indices.end(), copy.indices.begin());
     std::copy(entries.values.begin(), entries.values.end(), copy.values.begin());
   };
-  const int rounds = rounds_for(count);
   std::vector<Figure> times;
   std::vector<Figure> ratios;
   for (const Operation& operation : operations) {
     times.push_back({fmt::format("{}_ns/density={}", operation.name, density), {}, "ns/index"});
     ratios.push_back({fmt::format("{}_over_pass/density={}", operation.name, density), {}, "ratio"});
-    operation.prepare();
     operation.run();
   }
   pass();
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {
-    double reference = 0;
-    for (int r = 0; r < rounds; ++r) reference += nanoseconds_of(pass);
+    const double reference = nanoseconds_of(pass, count);
     for (std::size_t i = 0; i < operations.size(); ++i) {
-      double time = 0;
-      for (int r = 0; r < rounds; ++r) {
-        operations[i].prepare();
-        time += nanoseconds_of(operations[i].run);
-      }
-      times[i].samples.push_back(time / rounds / static_cast<double>(count));
+      const double time = nanoseconds_of(operations[i].run, count);
+      times[i].samples.push_back(time / static_cast<double>(count));
       ratios[i].samples.push_back(time / reference);
       report.costs[operations[i].name].push_back(times[i].samples.back());
     }
@@ -131,7 +129,6 @@ void measure_density(Report& report, std::uint32_t length, double density) {
   for (const plan::ValueCode code : plan::kValueCodes) {
     auto& stream = streams.emplace_back(plan::value_stream_bytes(code, count));
     const auto name = std::string(to_string(code));
-    const auto restore = [&] { work.values = entries.values; };
     const auto ignore = [](std::size_t, std::span<const float>) {};
     const auto give_back = [&](std::size_t begin, std::span<const float> part) {
       for (std::size_t i = 0; i < part.size(); ++i) residual[entries.indices[begin + i]] += part[i];
@@ -140,14 +137,14 @@ void measure_density(Report& report, std::uint32_t length, double density) {
       require_finite(work.values);
       static_cast<void>(write_values(code, work.values, stream.data(), on_differences));
     };
-    operations.push_back({name + "_encode", [=] { encode_with(ignore); }, restore});
-    if (code != plan::ValueCode::kF32) operations.push_back({name + "_encode_giving_back", [=] { encode_with(give_back); }, restore});
+    operations.push_back({name + "_encode", [=] { encode_with(ignore); }});
+    if (code != plan::ValueCode::kF32) operations.push_back({name + "_encode_giving_back", [=] { encode_with(give_back); }});
     operations.push_back({name + "_decode", [&, code] {
                             if (read_values(code, stream, work.values) != nullptr) std::abort();
                           }});
   }
   auto& whole = streams.emplace_back();
-  const Envelope envelope{.length = length};
+  const Envelope envelope{.length = length, .codes = {}};
   whole = encoded(envelope, work);
   operations.push_back({"payload_check", [&] { static_cast<void>(open(whole, envelope, count)); }});
 

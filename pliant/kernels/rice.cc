@@ -30,40 +30,76 @@ HWY_INLINE std::byte* store_word(std::byte* to, std::uint64_t word) {
 
 std::size_t low_bytes_of(std::size_t count, int parameter) { return (count * static_cast<std::size_t>(parameter) + 63) / 64 * 8; }
 
-std::size_t rice_encode(const std::uint32_t* HWY_RESTRICT indices, std::size_t count, int parameter, std::byte* HWY_RESTRICT out) {
-  std::byte* low = out;
-  std::byte* high = out + low_bytes_of(count, parameter);
-  const std::uint32_t mask = (std::uint32_t{1} << parameter) - 1;
-  std::uint64_t low_word = 0;
-  std::uint64_t high_word = 0;
-  int low_fill = 0;
-  std::uint64_t place = 0;  // of the next one, from the start of high_word
-  std::uint32_t next = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t gap = indices[i] - next;
-    next = indices[i] + 1;
+// Bit strings of up to 62 bits, one after the other.
+struct LowPlane {
+  std::byte* out;
+  std::uint64_t word = 0;
+  int fill = 0;
 
-    const std::uint64_t part = gap & mask;
-    low_word |= part << low_fill;
-    low_fill += parameter;
-    if (low_fill >= 64) {
-      low = store_word(low, low_word);
-      low_fill -= 64;
-      low_word = part >> (parameter - low_fill);  // the shift is at most 31: a part has at most 31 bits
+  HWY_INLINE void push(std::uint64_t bits, int count) {
+    word |= bits << fill;
+    fill += count;
+    if (fill >= 64) {
+      out = store_word(out, word);
+      fill -= 64;
+      word = bits >> (count - fill);
     }
+  }
+  HWY_INLINE void finish() {
+    if (fill > 0) store_word(out, word);
+  }
+};
 
-    place += gap >> parameter;
+struct HighPlane {
+  std::byte* out;
+  std::uint64_t word = 0;
+  std::uint64_t place = 0;  // of the next one, from the start of word
+
+  HWY_INLINE void push(std::uint32_t zeros) {
+    place += zeros;
     while (place >= 64) {
-      high = store_word(high, high_word);
-      high_word = 0;
+      out = store_word(out, word);
+      word = 0;
       place -= 64;
     }
-    high_word |= std::uint64_t{1} << place++;
+    word |= std::uint64_t{1} << place++;
   }
-  if (low_fill > 0) store_word(low, low_word);
-  // The last gap left its one in high_word, or just before it where the word was complete.
-  if (count > 0) high = store_word(high, high_word);
-  return static_cast<std::size_t>(high - out);
+  // The last one is always in `word`: a complete word stays there until the next gap.
+  HWY_INLINE void finish() { out = store_word(out, word); }
+};
+
+// Low parts of kAtOnce gaps are joined before they meet the plane, so that its branch is taken for all of them together.
+template <int kAtOnce>
+std::size_t encode_gaps(const std::uint32_t* HWY_RESTRICT indices, std::size_t count, int parameter, std::byte* HWY_RESTRICT out) {
+  LowPlane low{out};
+  HighPlane high{out + low_bytes_of(count, parameter)};
+  const std::uint32_t mask = (std::uint32_t{1} << parameter) - 1;
+  std::uint32_t next = 0;
+  std::size_t i = 0;
+  for (; i + kAtOnce <= count; i += kAtOnce) {
+    std::uint64_t joined = 0;
+    for (int j = 0; j < kAtOnce; ++j) {
+      const std::uint32_t gap = indices[i + j] - next;
+      next = indices[i + j] + 1;
+      joined |= std::uint64_t{gap & mask} << (j * parameter);
+      high.push(gap >> parameter);
+    }
+    low.push(joined, kAtOnce * parameter);
+  }
+  for (; i < count; ++i) {
+    const std::uint32_t gap = indices[i] - next;
+    next = indices[i] + 1;
+    low.push(gap & mask, parameter);
+    high.push(gap >> parameter);
+  }
+  low.finish();
+  high.finish();
+  return static_cast<std::size_t>(high.out - out);
+}
+
+std::size_t rice_encode(const std::uint32_t* HWY_RESTRICT indices, std::size_t count, int parameter, std::byte* HWY_RESTRICT out) {
+  if (count == 0) return 0;
+  return parameter <= 15 ? encode_gaps<4>(indices, count, parameter, out) : encode_gaps<2>(indices, count, parameter, out);
 }
 
 bool is_canonical(const std::byte* stream, std::size_t bytes, std::size_t count, int parameter) {
