@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// A selection in wire form: a header of 64 bytes, an index stream, a value stream. docs/formats/payload.md says every byte.
+// Both sides know beforehand what a payload is for (its Envelope): the sender writes it down, the receiver compares. Nothing
+// here allocates; sizes come from plan/code_sizes.h, memory from the caller.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "pliant/plan/code_sizes.h"
+
+namespace pliant::compress {
+
+inline constexpr std::uint8_t kPayloadVersion = 1;
+
+// What both sides agree on before a byte moves.
+struct Envelope {
+  std::uint64_t step = 0;
+  std::uint32_t epoch = 0;   // of the plan
+  std::uint32_t bucket = 0;  // or chunk
+  std::uint32_t slice = 0;   // of the bucket, where it travels in slices; else 0
+  std::uint32_t sender = 0;  // rank
+  std::uint32_t length = 0;  // of the span that indices point into
+  plan::Codes codes;
+  plan::Contents contents = plan::Contents::kBoth;
+};
+
+// What only the sender knows, besides its entries.
+struct Marks {
+  bool non_finite = false;  // the contribution had an entry that is not finite; such an entry is never among the values
+  bool is_void = false;     // the sender's part counts for nothing, and with it the exchange
+  bool operator==(const Marks&) const = default;
+};
+
+// The bytes are not a payload that any sender wrote. field() is the name docs/formats/payload.md uses.
+class CorruptPayload : public std::runtime_error {
+ public:
+  CorruptPayload(std::string field, const std::string& text) : std::runtime_error(text), field_(std::move(field)) {}
+  [[nodiscard]] const std::string& field() const { return field_; }
+
+ private:
+  std::string field_;
+};
+
+// A payload in good order, but not the one that was expected: another plan epoch, step, sender, ... The text has both values.
+class PayloadMismatch : public std::runtime_error {
+ public:
+  PayloadMismatch(std::string field, const std::string& text) : std::runtime_error(text), field_(std::move(field)) {}
+  [[nodiscard]] const std::string& field() const { return field_; }
+
+ private:
+  std::string field_;
+};
+
+// --- writing ---
+
+// Writes a payload to the start of `out` and returns that part. `out` must have plan::encoded_bound bytes; any alignment.
+// `indices` are strictly increasing and below the envelope's length, `values` finite and as many (ContractError, before
+// anything is changed). On return `values` are what every receiver will decode, and `differences` what rounding took away:
+// old value == new value + difference, exactly. `differences` may be empty with f32, which takes nothing away.
+// Contents::kIndices: values and differences are empty. Contents::kValues: indices may be empty; they are not written.
+std::span<std::byte> encode(const Envelope& envelope, Marks marks, std::span<const std::uint32_t> indices, std::span<float> values,
+                            std::span<float> differences, std::span<std::byte> out);
+
+// The same, and each difference is added to residual[index] at once. The sum is exact wherever the residual was zero, as it
+// is at entries that a selection has just taken out. `indices` are needed also with Contents::kValues.
+std::span<std::byte> encode_giving_back(const Envelope& envelope, Marks marks, std::span<const std::uint32_t> indices,
+                                        std::span<float> values, std::span<float> residual, std::span<std::byte> out);
+
+// --- reading ---
+
+// A payload whose header, lengths, checksum and envelope have been checked; its streams not yet. Refers to the bytes.
+struct Opened {
+  Envelope envelope;
+  Marks marks;
+  std::uint32_t count = 0;
+  std::span<const std::byte> index_stream;
+  std::span<const std::byte> value_stream;
+  std::size_t bytes = 0;  // of the whole payload
+};
+
+// The length of the payload at the start of `bytes`, as its header says and no more than there is: what to pass on.
+// CorruptPayload or PayloadMismatch (version) if this is not the start of a payload. The checksum is not looked at.
+[[nodiscard]] std::size_t payload_bytes(std::span<const std::byte> bytes);
+
+// `bytes` may be longer than the payload (a receive buffer with room to spare). At most `most` entries are accepted. Throws
+// CorruptPayload or PayloadMismatch.
+[[nodiscard]] Opened open(std::span<const std::byte> bytes, const Envelope& expected, std::size_t most);
+
+// The entries, into the start of `out`, which must have room for opened.count (ContractError). Throws CorruptPayload unless
+// indices are strictly increasing and below the length, and values finite; `out` is then meaningless, but nothing outside
+// it was written. Each returns the part that was filled; empty if the payload has no such stream.
+std::span<std::uint32_t> decode_indices(const Opened& opened, std::span<std::uint32_t> out);
+std::span<float> decode_values(const Opened& opened, std::span<float> out);
+
+struct Decoded {
+  Marks marks;
+  std::span<std::uint32_t> indices;
+  std::span<float> values;
+};
+
+// All three at once: opens and decodes both streams. Accepts as many entries as the smaller of the spans that are needed.
+[[nodiscard]] Decoded decode(std::span<const std::byte> bytes, const Envelope& expected, std::span<std::uint32_t> indices,
+                             std::span<float> values);
+
+}  // namespace pliant::compress
