@@ -69,6 +69,7 @@ auto parse_word(std::string_view text, const Values& values) {
   const auto found = std::ranges::find_if(values, [&](auto value) { return to_string(value) == text; });
   if (found != values.end()) return *found;
   std::vector<std::string> known;
+  known.reserve(values.size());
   for (const auto value : values) known.emplace_back(to_string(value));
   throw InputError(fmt::format("unknown word '{}'{}", text, suggestion(text, known)));
 }

@@ -30,6 +30,7 @@ struct Key {
 template <typename Values>
 std::vector<std::string> names(const Values& values) {
   std::vector<std::string> out;
+  out.reserve(values.size());
   for (const auto value : values) out.emplace_back(to_string(value));
   return out;
 }
