@@ -36,9 +36,7 @@ class HostileDecoder {
       }
       for (const float value : decoded.values) demand(std::isfinite(value));
       return true;
-    } catch (const CorruptPayload&) {
-      return false;
-    } catch (const PayloadMismatch&) {
+    } catch (const PayloadError&) {
       return false;
     }
   }

@@ -111,15 +111,15 @@ def scaled(code: int, stream: bytes, k: int) -> list[float]:
     scale_bits = struct.unpack(f"<{groups}H", parts.take(2 * groups))
     scales = [struct.unpack("<f", struct.pack("<I", bits << 16))[0] for bits in scale_bits]
     if code == 1:
-        check(all(bits % 128 == 0 and 2.0**-125 <= scale <= 2.0**113 for bits, scale in zip(scale_bits, scales, strict=True)), "scale")
+        check(all(bits % 128 == 0 and 2.0**-102 <= scale <= 2.0**113 for bits, scale in zip(scale_bits, scales, strict=True)), "scale")
         coded = list(struct.unpack(f"<{k}e", parts.take(2 * k)))
         check(all(abs(value) < 2**15 for value in coded), "value")
     elif code == 2:
-        check(all(bits <= 0x7C01 for bits in scale_bits), "scale")
+        check(all(bits == 0 or 0x0080 <= bits <= 0x7C01 for bits in scale_bits), "scale")
         coded = list(struct.unpack(f"<{k}b", parts.take(k)))
         check(all(value >= -127 for value in coded), "value")
     else:
-        check(all(bits <= 0x7E12 for bits in scale_bits), "scale")
+        check(all(bits == 0 or 0x0080 <= bits <= 0x7E12 for bits in scale_bits), "scale")
         coded = half_bytes(parts.take(-(-k // 2)), k)
         check(all(value >= -7 for value in coded), "value")
     parts.end()

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cfloat>
+#include <cstddef>
 #include <cstring>
 #include <functional>
 
@@ -199,7 +201,10 @@ std::span<std::byte> encode_giving_back(const Envelope& envelope, Marks marks, s
   return write(
       envelope, marks, indices, values,
       [&](std::size_t begin, std::span<const float> part) {
-        for (std::size_t i = 0; i < part.size(); ++i) residual[indices[begin + i]] += part[i];
+        for (std::size_t i = 0; i < part.size(); ++i) {
+          float& kept = residual[indices[begin + i]];
+          kept = std::clamp(kept + part[i], -FLT_MAX, FLT_MAX);
+        }
       },
       out);
 }

@@ -9,6 +9,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "pliant/plan/code_sizes.h"
 
@@ -35,24 +36,24 @@ struct Marks {
   bool operator==(const Marks&) const = default;
 };
 
-// The bytes are not a payload that any sender wrote. field() is the name docs/formats/payload.md uses.
-class CorruptPayload : public std::runtime_error {
+// A payload that must not be used. field() is the name docs/formats/payload.md has for what is wrong with it.
+class PayloadError : public std::runtime_error {
  public:
-  CorruptPayload(std::string field, const std::string& text) : std::runtime_error(text), field_(std::move(field)) {}
+  PayloadError(std::string field, const std::string& text) : std::runtime_error(text), field_(std::move(field)) {}
   [[nodiscard]] const std::string& field() const { return field_; }
 
  private:
   std::string field_;
 };
 
-// A payload in good order, but not the one that was expected: another plan epoch, step, sender, ... The text has both values.
-class PayloadMismatch : public std::runtime_error {
- public:
-  PayloadMismatch(std::string field, const std::string& text) : std::runtime_error(text), field_(std::move(field)) {}
-  [[nodiscard]] const std::string& field() const { return field_; }
+// The bytes are not a payload that any sender wrote.
+class CorruptPayload : public PayloadError {
+  using PayloadError::PayloadError;
+};
 
- private:
-  std::string field_;
+// In good order, but not the one that was expected: another plan epoch, step, sender, version, ... The text has both values.
+class PayloadMismatch : public PayloadError {
+  using PayloadError::PayloadError;
 };
 
 // --- writing ---
@@ -66,7 +67,8 @@ std::span<std::byte> encode(const Envelope& envelope, Marks marks, std::span<con
                             std::span<float> differences, std::span<std::byte> out);
 
 // The same, and each difference is added to residual[index] at once. The sum is exact wherever the residual was zero, as it
-// is at entries that a selection has just taken out. `indices` are needed also with Contents::kValues.
+// is at entries that a selection has just taken out; one that would overflow stays at the largest finite number. `indices` are needed also
+// with Contents::kValues.
 std::span<std::byte> encode_giving_back(const Envelope& envelope, Marks marks, std::span<const std::uint32_t> indices,
                                         std::span<float> values, std::span<float> residual, std::span<std::byte> out);
 

@@ -8,8 +8,10 @@
 // last place and, decoded being the nearest or towards zero, no larger than the value: it has at most 24 bits. Or the value
 // is itself a multiple of a coarser step than decoded needs, and the difference is zero (float16 only).
 //
-// All of this holds in the default floating-point environment: round to nearest even, no flush to zero. Values must be
-// finite. Sizes and alignment are free.
+// All of this holds in the default floating-point environment. Where denormals are flushed to zero, denormal differences are
+// lost, but nothing else changes: no scale and no decoded value is denormal, so that ranks never disagree about them.
+//
+// Values must be finite. Sizes and alignment are free.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +29,9 @@ using ScaleBits = std::uint16_t;
 [[nodiscard]] float scale_value(ScaleBits bits);
 
 // float16: the power of two that puts the largest magnitude into [2^14, 2^15): nothing overflows, and values keep all 11
-// bits down to 2^-29 of the largest. At least 2^-125, so that the smallest float16 step is a float32. int8, int4: the
-// smallest bfloat16 not below the largest magnitude / 127 or / 7, but never so large that 127 or 7 times it overflows; 0
-// for a group of zeros.
+// bits down to 2^-29 of the largest. At least 2^-102, so that the smallest float16 step is a normal float32. int8, int4: the
+// smallest normal bfloat16 not below the largest magnitude / 127 or / 7, but never so large that 127 or 7 times it
+// overflows; 0 for a group of zeros.
 [[nodiscard]] ScaleBits f16_scale(std::uint32_t max_magnitude);
 [[nodiscard]] ScaleBits int8_scale(std::uint32_t max_magnitude);
 [[nodiscard]] ScaleBits int4_scale(std::uint32_t max_magnitude);

@@ -10,9 +10,12 @@
 namespace pliant::kernels {
 namespace {
 
-// The least and the greatest exponent field of a float16 scale: 2^-125 and 2^113.
-constexpr std::uint32_t kF16LeastField = 2;
+// The least and the greatest exponent field of a float16 scale: 2^-102 and 2^113.
+constexpr std::uint32_t kF16LeastField = 25;
 constexpr std::uint32_t kF16GreatestField = 240;
+
+// The smallest normal float32, 2^-126.
+constexpr ScaleBits kLeastIntegerScale = 0x0080;
 
 constexpr ScaleBits greatest_scale(int levels) {
   return static_cast<ScaleBits>(std::bit_cast<std::uint32_t>(FLT_MAX / static_cast<float>(levels)) >> 16);
@@ -22,8 +25,10 @@ ScaleBits integer_scale(std::uint32_t max_magnitude, int levels) {
   if (max_magnitude == 0) return 0;
   const auto exact = std::bit_cast<std::uint32_t>(std::bit_cast<float>(max_magnitude) / static_cast<float>(levels));
   const auto up = static_cast<ScaleBits>((exact + 0xFFFF) >> 16);
-  return std::clamp(up, ScaleBits{1}, greatest_scale(levels));
+  return std::clamp(up, kLeastIntegerScale, greatest_scale(levels));
 }
+
+bool is_integer_scale(ScaleBits bits, int levels) { return bits == 0 || (bits >= kLeastIntegerScale && bits <= greatest_scale(levels)); }
 
 }  // namespace
 
@@ -37,8 +42,8 @@ ScaleBits int8_scale(std::uint32_t max_magnitude) { return integer_scale(max_mag
 ScaleBits int4_scale(std::uint32_t max_magnitude) { return integer_scale(max_magnitude, 7); }
 
 bool is_f16_scale(ScaleBits bits) { return bits % 128 == 0 && bits >> 7 >= kF16LeastField && bits >> 7 <= kF16GreatestField; }
-bool is_int8_scale(ScaleBits bits) { return bits <= greatest_scale(127); }
-bool is_int4_scale(ScaleBits bits) { return bits <= greatest_scale(7); }
+bool is_int8_scale(ScaleBits bits) { return is_integer_scale(bits, 127); }
+bool is_int4_scale(ScaleBits bits) { return is_integer_scale(bits, 7); }
 
 namespace scalar {
 namespace {

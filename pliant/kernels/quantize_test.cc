@@ -14,6 +14,10 @@
 
 #include "pliant/kernels/targets.h"
 
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
+
 namespace pliant::kernels {
 namespace {
 
@@ -119,7 +123,7 @@ void expect_conserved(const Code& code, const Floats& values) {
   ASSERT_TRUE(code.is_scale(scale)) << code.name << " " << scale;
   const Encoded encoded = run(code, code.encode, values, 0);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    ASSERT_TRUE(std::isfinite(encoded.decoded[i])) << code.name << " of " << values[i];
+    ASSERT_TRUE(encoded.decoded[i] == 0 || std::isnormal(encoded.decoded[i])) << code.name << " of " << values[i];
     ASSERT_EQ(double{values[i]} - double{encoded.decoded[i]}, double{encoded.differences[i]}) << code.name << " of " << values[i];
     ASSERT_EQ(double{encoded.differences[i]} + double{encoded.decoded[i]}, double{values[i]}) << code.name << " of " << values[i];
   }
@@ -169,11 +173,11 @@ TEST(Quantize, ErrorsAreWithinHalfAStep) {
       for (const float difference : run(code, code.encode, values, 0).differences) most = std::max(most, std::abs(double{difference}));
       return most;
     };
-    // Half a step, the step up to 1/128 larger than it needs to be; denormal scales have fewer bits.
-    EXPECT_LE(worst(kCodes[1]), largest / 254 * (1 + 1.0 / 128) + 0x1p-133);
-    EXPECT_LE(worst(kCodes[2]), largest / 14 * (1 + 1.0 / 128) + 0x1p-133);
+    // Half a step, the step up to 1/128 larger than it needs to be and at least 2^-126.
+    EXPECT_LE(worst(kCodes[1]), std::max(largest / 254 * (1 + 1.0 / 128), 0x1p-127));
+    EXPECT_LE(worst(kCodes[2]), std::max(largest / 14 * (1 + 1.0 / 128), 0x1p-127));
     // One whole last place of 11 bits for the few that would round up to the next power of two, else half of one.
-    EXPECT_LE(worst(kCodes[0]), largest * 0x1p-11 + 0x1p-149);
+    EXPECT_LE(worst(kCodes[0]), std::max(largest * 0x1p-11, 0x1p-127));
   }
 }
 
@@ -222,6 +226,25 @@ TEST(Quantize, NoAllowedScaleOverflows) {
     EXPECT_TRUE(!is_int4_scale(scale) || std::isfinite(scale_value(scale) * 7)) << bits;
   }
 }
+
+#ifdef __SSE2__
+// As torch.set_flush_denormal(true) leaves a training thread.
+TEST(Quantize, WhereDenormalsAreFlushedDecodersReadTheSame) {
+  const unsigned mode = _mm_getcsr();
+  for (const int exponent : {-149, -140, -127, -126, -125, -120, -119, -110, -100}) {
+    const Floats values = {std::ldexp(1.0F, exponent), std::ldexp(-0.7F, exponent), std::ldexp(0.4F, exponent)};
+    for (const Code& code : kCodes) {
+      _mm_setcsr(mode | 0x8040);
+      const float scale = scale_value(code.scale(max_magnitude(values)));
+      const Encoded flushed = run(code, code.encode, values, 0);
+      _mm_setcsr(mode);
+      Floats decoded(3);
+      EXPECT_TRUE(code.decode(flushed.bytes.data(), scale, decoded)) << code.name << " 2^" << exponent;
+      EXPECT_TRUE(same_bits(decoded, flushed.decoded)) << code.name << " 2^" << exponent;
+    }
+  }
+}
+#endif
 
 TEST(Quantize, MaxMagnitudeSeesNonFiniteAnywhere) {
   for (const Target& target : targets()) {

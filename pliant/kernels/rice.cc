@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "pliant/kernels/rice.h"
 
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -68,38 +69,53 @@ struct HighPlane {
   HWY_INLINE void finish() { out = store_word(out, word); }
 };
 
-// Low parts of kAtOnce gaps are joined before they meet the plane, so that its branch is taken for all of them together.
-template <int kAtOnce>
-std::size_t encode_gaps(const std::uint32_t* HWY_RESTRICT indices, std::size_t count, int parameter, std::byte* HWY_RESTRICT out) {
-  LowPlane low{out};
-  HighPlane high{out + low_bytes_of(count, parameter)};
+// Gaps are split 64 at a time, in loops of fixed length that the compiler turns into vectors; only then do they meet the
+// planes. Low parts are joined in pairs on the way, and pairs in fours where they fit: a branch for each push, not each gap.
+constexpr std::size_t kBlock = 64;
+
+struct SplitGaps {
+  alignas(64) std::array<std::uint32_t, kBlock> high;
+  alignas(64) std::array<std::uint64_t, kBlock / 2> low_pairs;
+};
+
+HWY_INLINE void split_gaps(const std::uint32_t* HWY_RESTRICT indices, int parameter, SplitGaps& split) {
   const std::uint32_t mask = (std::uint32_t{1} << parameter) - 1;
-  std::uint32_t next = 0;
-  std::size_t i = 0;
-  for (; i + kAtOnce <= count; i += kAtOnce) {
-    std::uint64_t joined = 0;
-    for (int j = 0; j < kAtOnce; ++j) {
-      const std::uint32_t gap = indices[i + j] - next;
-      next = indices[i + j] + 1;
-      joined |= std::uint64_t{gap & mask} << (j * parameter);
-      high.push(gap >> parameter);
-    }
-    low.push(joined, kAtOnce * parameter);
+  alignas(64) std::array<std::uint32_t, kBlock> low;
+  for (std::size_t j = 0; j < kBlock; ++j) {
+    const std::uint32_t gap = indices[j] - indices[static_cast<std::ptrdiff_t>(j) - 1] - 1;
+    split.high[j] = gap >> parameter;
+    low[j] = gap & mask;
   }
-  for (; i < count; ++i) {
-    const std::uint32_t gap = indices[i] - next;
-    next = indices[i] + 1;
-    low.push(gap & mask, parameter);
-    high.push(gap >> parameter);
-  }
-  low.finish();
-  high.finish();
-  return static_cast<std::size_t>(high.out - out);
+  for (std::size_t j = 0; j < kBlock / 2; ++j) split.low_pairs[j] = low[2 * j] | std::uint64_t{low[2 * j + 1]} << parameter;
 }
 
 std::size_t rice_encode(const std::uint32_t* HWY_RESTRICT indices, std::size_t count, int parameter, std::byte* HWY_RESTRICT out) {
   if (count == 0) return 0;
-  return parameter <= 15 ? encode_gaps<4>(indices, count, parameter, out) : encode_gaps<2>(indices, count, parameter, out);
+  LowPlane low{out};
+  HighPlane high{out + low_bytes_of(count, parameter)};
+  const std::uint32_t mask = (std::uint32_t{1} << parameter) - 1;
+  const auto push = [&](std::uint32_t gap) HWY_ATTR {
+    low.push(gap & mask, parameter);
+    high.push(gap >> parameter);
+  };
+  push(indices[0]);
+  std::size_t i = 1;
+  SplitGaps split;
+  for (; i + kBlock <= count; i += kBlock) {
+    split_gaps(indices + i, parameter, split);
+    if (parameter <= 15) {
+      for (std::size_t j = 0; j < kBlock / 2; j += 2) {
+        low.push(split.low_pairs[j] | split.low_pairs[j + 1] << 2 * parameter, 4 * parameter);
+      }
+    } else {
+      for (const std::uint64_t pair : split.low_pairs) low.push(pair, 2 * parameter);
+    }
+    for (const std::uint32_t zeros : split.high) high.push(zeros);
+  }
+  for (; i < count; ++i) push(indices[i] - indices[i - 1] - 1);
+  low.finish();
+  high.finish();
+  return static_cast<std::size_t>(high.out - out);
 }
 
 bool is_canonical(const std::byte* stream, std::size_t bytes, std::size_t count, int parameter) {
