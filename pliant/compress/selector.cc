@@ -29,8 +29,15 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
 
 // A bucket is swept in segments, and room is made for one segment at a time. Long enough that the work between segments
-// does not show, short enough that the room (8 bytes an entry) stays within the second-level cache.
-constexpr std::size_t kSegment = 65'536;
+// does not show, short enough that the room (8 bytes an entry) stays within the second-level cache. A small model has at
+// least 64 all the same, for the threshold to be steered by.
+constexpr std::size_t kLongestSegment = 65'536;
+constexpr std::size_t kShortestSegment = 4'096;
+constexpr std::size_t kFewestSegments = 64;
+
+std::size_t segment_length(std::size_t entries) {
+  return std::clamp(std::bit_floor(entries / kFewestSegments), kShortestSegment, kLongestSegment);
+}
 
 // Standard errors of the sample by which exact-k aims low: it then misses entries, and needs a second pass, in one step of
 // 160 if nothing else were known.
@@ -92,8 +99,8 @@ void append_tops(Picture& picture, const Selection& selection, std::size_t expec
 // are found in one pass whatever the order and scale of the entries.
 class Selector::Sweep {
  public:
-  Sweep(const Part& part, std::span<float> residual, std::size_t limit, float threshold, Selection& out)
-      : part_(part), residual_(residual), limit_(limit), threshold_(limit == 0 ? kInfinity : threshold), out_(out) {}
+  Sweep(const Part& part, std::size_t segment, std::span<float> residual, std::size_t limit, float threshold, Selection& out)
+      : part_(part), segment_(segment), residual_(residual), limit_(limit), threshold_(limit == 0 ? kInfinity : threshold), out_(out) {}
 
   // Lets the counts of the segments move the threshold.
   void steer_by(Steering& steering) { steering_ = &steering; }
@@ -101,17 +108,17 @@ class Selector::Sweep {
   // `pass(first, count, criterion, room)` selects from `count` entries of the bucket from `first` on.
   template <typename Pass>
   void run(double expected_density, Pass pass) {
-    const std::size_t slack = std::max(limit_ / 4, kSegment);
+    const std::size_t slack = std::max(limit_ / 4, kLongestSegment);
     auto density = static_cast<float>(threshold_ == 0 ? 1 : expected_density);
-    for (std::size_t first = part_.first; first < part_.first + part_.size; first += kSegment) {
-      const std::size_t count = std::min(kSegment, part_.first + part_.size - first);
+    for (std::size_t first = part_.first; first < part_.first + part_.size; first += segment_) {
+      const std::size_t count = std::min(segment_, part_.first + part_.size - first);
       if (steering_ != nullptr) threshold_ = std::max(steering_->threshold(), lowest_);
       const Criterion criterion{.threshold = threshold_, .expected_density = density, .first_index = static_cast<std::uint32_t>(first)};
       const Tally segment = pass(first, count, criterion, out_.room(count));
       out_.resize(out_.size() + segment.kept);
       density = static_cast<float>(segment.kept) / static_cast<float>(count);
       tally_ += segment;
-      if (steering_ != nullptr) steering_->count(part_.segment + (first - part_.first) / kSegment, segment.kept);
+      if (steering_ != nullptr) steering_->count(part_.segment + (first - part_.first) / segment_, segment.kept);
       if (out_.size() > limit_ + slack) raise();
     }
   }
@@ -141,6 +148,7 @@ class Selector::Sweep {
   }
 
   const Part& part_;
+  std::size_t segment_;  // length
   std::span<float> residual_;
   std::size_t limit_;
   float threshold_;
@@ -156,11 +164,12 @@ Selector::Selector(Method method, std::vector<std::size_t> bucket_sizes, std::ve
   require(method != Method::kLayerwise || layers.size() == bucket_sizes.size(), "layers of {} buckets given for {} buckets", layers.size(),
           bucket_sizes.size());
   std::size_t trackers = 0;
+  entries_ = std::accumulate(bucket_sizes.begin(), bucket_sizes.end(), std::size_t{0});
+  segment_ = segment_length(entries_);
   for (const std::size_t size : bucket_sizes) {
     require(size <= std::size_t{1} << 32U, "a bucket of {} entries: indices have 32 bits", size);
     buckets_.push_back({.first = 0, .size = size, .tracker = method == Method::kExact ? trackers++ : 0, .segment = segments_});
-    entries_ += size;
-    segments_ += (size + kSegment - 1) / kSegment;
+    segments_ += (size + segment_ - 1) / segment_;
   }
   if (method == Method::kLayerwise) {
     for (std::size_t b = 0; b < layers.size(); ++b) {
@@ -270,7 +279,7 @@ Outcome Selector::select_exact(const Part& part, std::size_t keep, const Contrib
   const double target = static_cast<double>(keep) + kMargin * std::sqrt(static_cast<double>(keep) * pending_.period);
   const bool all = target >= static_cast<double>(part.size);
   const float threshold = tracker.aim(all ? 0 : target);
-  Sweep sweep(part, residual, keep, threshold, out);
+  Sweep sweep(part, segment_, residual, keep, threshold, out);
   sweep.run(target / static_cast<double>(part.size), [&](std::size_t first, std::size_t count, const Criterion& criterion,
                                                          const Room& room) {
     const Sampling sampling = more_sample(pending_.sample, pending_.period, first, count);
@@ -298,7 +307,7 @@ Outcome Selector::select_exact(const Part& part, std::size_t keep, const Contrib
   } else {  // aimed too high: all that was missed is in the residual, and the rest goes back there
     kernels::scatter(residual, out.indices(), out.values());
     out.clear();
-    Sweep again(part, residual, keep, 0, out);
+    Sweep again(part, segment_, residual, keep, 0, out);
     again.run(1, [&](std::size_t first, std::size_t count, const Criterion& criterion, const Room& room) {
       return kernels::select(residual.subspan(first, count), criterion, room);
     });
@@ -316,7 +325,7 @@ Outcome Selector::select_approximate(std::size_t bucket, const Contribution& con
   const Amount& amount = amounts_[bucket];
   const bool first_step = threshold_ == 0;
   const std::size_t limit = keep_ == 0 ? 0 : first_step ? std::min(amount.keep, amount.quota) : amount.quota;
-  Sweep sweep(part, residual, limit, std::max(threshold_, kSmallest), out);
+  Sweep sweep(part, segment_, residual, limit, std::max(threshold_, kSmallest), out);
   if (!first_step) sweep.steer_by(steering_);
   const double density = first_step ? 1 : static_cast<double>(keep_) / static_cast<double>(entries_);
   sweep.run(density, [&](std::size_t first, std::size_t count, const Criterion& criterion, const Room& room) {
@@ -346,9 +355,9 @@ Outcome Selector::select_approximate(std::size_t bucket, const Contribution& con
 
 void Selector::count_segments(const Part& part, const Selection& selection) {
   auto from = std::as_const(selection).indices();
-  for (std::size_t first = 0; first < part.size; first += kSegment) {
-    const auto end = std::ranges::lower_bound(from, first + kSegment);
-    steering_.count(part.segment + first / kSegment, static_cast<std::size_t>(end - from.begin()));
+  for (std::size_t first = 0; first < part.size; first += segment_) {
+    const auto end = std::ranges::lower_bound(from, first + segment_);
+    steering_.count(part.segment + first / segment_, static_cast<std::size_t>(end - from.begin()));
     from = from.subspan(static_cast<std::size_t>(end - from.begin()));
   }
 }
@@ -408,7 +417,7 @@ Outcome Selector::select_mstopk(std::size_t bucket, const Contribution& contribu
       possible = threshold;
     }
   }
-  Sweep sweep(part, residual, part.size, possible, out);
+  Sweep sweep(part, segment_, residual, part.size, possible, out);
   const double density = static_cast<double>(keep) / static_cast<double>(part.size);
   sweep.run(density, [&](std::size_t first, std::size_t count, const Criterion& criterion, const Room& room) {
     return kernels::select(residual.subspan(first, count), criterion, room);
@@ -448,7 +457,9 @@ void Selector::only_tops_from(float threshold) {
 void Selector::end_step() {
   require(std::exchange(step_begun_, false), "a step ends that never began");
   if (method_ == Method::kApproximate) {
-    steering_.end_step(cut_short_ && threshold_ > 0 ? Steering::Counts::kNot : Steering::Counts::kTypical);
+    // Without a threshold each bucket kept its own share: that is typical only of a model in one bucket.
+    const bool typical = threshold_ > 0 ? !cut_short_ : buckets_.size() == 1;
+    steering_.end_step(typical ? Steering::Counts::kTypical : Steering::Counts::kNot);
     if (steering_.moved() && !cut_short_) only_tops_from(steering_.highest_threshold());
   }
   if (pending_.threshold == kInfinity) {

@@ -114,7 +114,8 @@ class Selector {
   std::size_t entries_ = 0;
   std::size_t keep_ = 0;  // of the whole model
 
-  std::size_t segments_ = 0;
+  std::size_t segment_ = 0;        // entries of a segment
+  std::size_t segments_ = 0;       // of all buckets
   Steering steering_;              // approximate only
   Tracker model_;                  // of all buckets together
   std::vector<Tracker> trackers_;  // of each part, where parts have thresholds of their own

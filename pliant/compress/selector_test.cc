@@ -179,6 +179,30 @@ TEST(ApproximateSelection, IsWithinFivePercentFromTheFourthStepOn) {
   }
 }
 
+TEST(ApproximateSelection, IsWithinFivePercentOverBucketsOfDifferentScale) {
+  const std::vector<std::size_t> sizes = {200'000, 50'000, 250'000};
+  const std::vector<float> scales = {1, 10, 0.3F};
+  std::mt19937_64 random(14);
+  Selector selector(Method::kApproximate, sizes);
+  selector.aim({{2'000, 20'000}, {500, 20'000}, {2'500, 20'000}});
+  std::vector<Residual> residuals;
+  for (const std::size_t size : sizes) residuals.emplace_back(size);
+  std::vector<float> gradient;
+  Selection selection;
+  for (int step = 1; step <= 12; ++step) {
+    std::size_t total = 0;
+    for (std::size_t b = 0; b < sizes.size(); ++b) {
+      gradient.resize(sizes[b]);
+      draw_all(Distribution::kLaplace, scales[b] * static_cast<float>(std::pow(1.03, step)), random, gradient);
+      selector.select(b, Gradient{gradient}, residuals[b].span(), selection);
+      total += selection.size();
+    }
+    selector.end_step();
+    if (step <= 3) continue;
+    EXPECT_NEAR(static_cast<double>(total), 5'000, 250) << "step " << step;
+  }
+}
+
 TEST(ApproximateSelection, HasOneThresholdForAllBucketsAndTrimsToEachQuota) {
   const std::vector<std::size_t> sizes = {100'000, 0, 300'001, 77};
   const std::vector<float> scales = {1, 1, 3, 1};
@@ -208,7 +232,7 @@ TEST(ApproximateSelection, HasOneThresholdForAllBucketsAndTrimsToEachQuota) {
       if (b != 2) continue;
       double best = 0;
       for (const std::uint32_t i : oracle(sums, selection.size())) best += double{sums[i]} * double{sums[i]};
-      EXPECT_GE(outcome.tally.kept_energy, 0.99 * best) << "the largest of the bucket win, step " << step;
+      EXPECT_GE(outcome.tally.kept_energy, 0.97 * best) << "the largest of the bucket win, step " << step;
     }
     selector.end_step();
   }

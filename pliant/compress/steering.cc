@@ -31,12 +31,12 @@ void Steering::begin_step(double target, float threshold, double power, std::siz
   if (profile_.size() != segments) {
     profile_.assign(segments, 1);
     profile_total_ = static_cast<double>(segments);
-    first_step_ = true;
+    profiled_ = false;
   }
   kept_.assign(segments, 0);
   target_ = target;
   power_ = power;
-  threshold_ = highest_ = threshold;
+  threshold_ = highest_ = start_ = threshold;
   moved_ = false;
   done_ = since_kept_ = since_expected_ = 0;
   left_ = target;
@@ -49,12 +49,12 @@ double Steering::expected(std::size_t segment) const {
 
 void Steering::count(std::size_t segment, std::size_t kept) {
   const auto counted = static_cast<double>(kept);
-  kept_[segment] = counted;
+  kept_[segment] = threshold_ > 0 ? counted * std::pow(threshold_ / start_, power_) : counted;  // as if the threshold had not moved
   done_ += counted;
   left_ -= expected(segment);
   since_kept_ += counted;
   since_expected_ += expected(segment);
-  if (std::max(since_kept_, since_expected_) < kFewest || left_ < kTolerance * target_) return;
+  if (!profiled_ || std::max(since_kept_, since_expected_) < kFewest || left_ < kTolerance * target_) return;
 
   const double rate = (since_kept_ + 1) / (since_expected_ + 1);
   const double promised = done_ + left_ * rate;
@@ -71,10 +71,10 @@ void Steering::end_step(Counts counts) {
   if (counts == Counts::kNot) return;
   profile_total_ = 0;
   for (std::size_t s = 0; s < profile_.size(); ++s) {
-    profile_[s] = first_step_ ? kept_[s] : (1 - kNewest) * profile_[s] + kNewest * kept_[s];
+    profile_[s] = !profiled_ ? kept_[s] : (1 - kNewest) * profile_[s] + kNewest * kept_[s];
     profile_total_ += profile_[s];
   }
-  first_step_ = false;
+  profiled_ = true;
 }
 
 }  // namespace pliant::compress

@@ -40,10 +40,11 @@ class Steering {
   std::vector<double> kept_;
   double target_ = 0;
   double power_ = 1;
+  float start_ = 0;
   float threshold_ = 0;
   float highest_ = 0;
   bool moved_ = false;
-  bool first_step_ = true;     // until the profile has been counted once
+  bool profiled_ = false;      // nothing is steered before a typical step was counted
   double done_ = 0;            // kept so far
   double left_ = 0;            // expected of the segments still to come
   double since_kept_ = 0;      // at this threshold
