@@ -42,7 +42,22 @@ void native_broadcast(std::span<float> data, int root) {
 
 void native_all_gather(std::span<const float> mine, std::span<float> all) {
   const auto count = static_cast<int>(mine.size());
-  check(MPI_Allgather(mine.data(), count, MPI_FLOAT, all.data(), count, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Allgather");
+  const bool in_place = mine.data() >= all.data() && mine.data() < all.data() + all.size();
+  const void* from = in_place ? MPI_IN_PLACE : mine.data();
+  check(MPI_Allgather(from, count, MPI_FLOAT, all.data(), count, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Allgather");
+}
+
+void native_reduce_scatter(std::span<const float> all, std::span<float> mine) {
+  const auto count = static_cast<int>(mine.size());
+  check(MPI_Reduce_scatter_block(all.data(), mine.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD), "MPI_Reduce_scatter_block");
+}
+
+bool simulated() {
+#ifdef PLIANT_SMPI
+  return true;
+#else
+  return false;
+#endif
 }
 
 void abort_job(int exit_code) {
