@@ -73,19 +73,21 @@ int say(int argc, char** argv, const std::string& text) {
   return run_on_mpi(&argc, &argv, [&](comm::Communicator& mine, const Engine&) { return mine.rank() == 0 ? print() : kExitFine; });
 }
 
-int refuse(int argc, char** argv, const InputError& error) {
-  if (!started_by_mpi()) return tell(error);
-  return run_on_mpi(&argc, &argv, [&](comm::Communicator&, const Engine&) -> int { throw InputError(error); });
+int refuse(int argc, char** argv, const std::string& why) {
+  if (!started_by_mpi()) return tell(InputError(why));
+  return run_on_mpi(&argc, &argv, [&](comm::Communicator&, const Engine&) -> int { throw InputError(why); });
 }
 
 int run_tool(int argc, char** argv) {
   Options options;
+  std::string refusal;  // told after the handler: simulated ranks share a thread, and none may leave it with an exception in hand
   try {
     options = parse_options(argc, argv);
     if (options.local_ranks > 0 && !threads_allowed()) throw InputError("--local: simulated ranks have no threads; leave it out");
   } catch (const InputError& error) {
-    return refuse(argc, argv, error);
+    refusal = error.what();
   }
+  if (!refusal.empty()) return refuse(argc, argv, refusal);
   if (!options.say.empty()) return say(argc, argv, options.say);
   if (!options.show.empty()) return say(argc, argv, drawings(options));
   const Body body = [&options](comm::Communicator& communicator, const Engine& engine) { return run(communicator, engine, options); };

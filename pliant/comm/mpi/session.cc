@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "pliant/comm/mpi/communicator.h"
@@ -70,7 +71,7 @@ std::string library_version() {
   int length = 0;
   MPI_Get_library_version(text.data(), &length);
   text.resize(static_cast<std::size_t>(length));
-  return text.substr(0, text.find_first_of(",\n"));
+  return text.substr(0, std::min(text.find_first_of(",\n"), text.find(". ")));
 }
 
 }  // namespace pliant::comm::mpi
