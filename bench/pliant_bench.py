@@ -15,7 +15,7 @@ LIMIT = 600  # seconds of real time, for any one run
 def _run(command: Sequence[object]) -> dict:
     words = [str(word) for word in command]
     done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT)
-    if done.returncode != 0:
+    if done.returncode != 0 or not done.stdout.startswith("{"):  # a simulated deadlock exits 0
         raise RuntimeError(f"{' '.join(words)}: exit {done.returncode}\n{done.stderr[-2000:]}")
     return json.loads(done.stdout)
 

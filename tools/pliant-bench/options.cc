@@ -58,6 +58,17 @@ std::vector<std::string> names_of(const CLI::App& app) {
   return names;
 }
 
+// CLI11 names options by their long form; people may know them by the letter.
+std::string with_letter(const CLI::App& app, const std::string& complaint) {
+  for (const CLI::Option* option : app.get_options()) {
+    const auto& letters = option->get_snames();
+    const auto& names = option->get_lnames();
+    if (letters.empty() || names.empty() || !complaint.starts_with("--" + names.front() + ":")) continue;
+    return fmt::format("-{}, {}", letters.front(), complaint);
+  }
+  return complaint;
+}
+
 void refuse_strangers(const CLI::App& app) {
   const auto strangers = app.remaining();
   if (strangers.empty()) return;
@@ -167,7 +178,7 @@ Options parse_options(int argc, const char* const* argv) {
     options.say = app.help();
     return options;
   } catch (const CLI::ParseError& error) {
-    throw InputError(error.what());
+    throw InputError(with_letter(app, error.what()));
   }
   refuse_strangers(app);
   understand(typed, options);
