@@ -9,7 +9,7 @@
 
 namespace pliant::bench {
 
-// `size` bytes of address space that share a few pages: 256 ranks of 8 MiB take 16 MiB. Throws IoError.
+// `size` bytes of address space that share a few pages: 256 ranks of 8 MiB take 64 MiB. Throws IoError.
 [[nodiscard]] comm::Region hollow_memory(std::size_t size);
 
 // Blocks of a vector of `count` floats cut into `blocks`, all of whose messages lie in the same hollow memory.
