@@ -31,15 +31,18 @@ test-sanitizers: setup  ## unit and multirank tests under ASan + UBSan, then TSa
 	$(call build_preset,tsan)
 	ctest --preset tsan
 
-test-smpi: smpi
-	@true
+test-smpi: smpi  ## in simulated time: does every schedule take what price() says
+	ctest --preset smpi
 
 release smpi: setup
 	@mkdir -p build
 	$(call build_preset,$@)
 
+demo: release  ## our schedules on four threads of this machine
+	@build/release/tools/pliant-bench/pliant-bench --local 4
+
 # A benchmark is bench/NAME.py: it prints its table and writes build/bench/NAME.json.
-BENCHMARKS := $(patsubst bench/%.py,bench-%,$(filter-out bench/figures.py,$(wildcard bench/*.py)))
+BENCHMARKS := $(patsubst bench/%.py,bench-%,$(filter-out bench/figures.py bench/pliant_bench.py,$(wildcard bench/*.py)))
 
 bench: $(BENCHMARKS)  ## run every benchmark; `make bench-NAME` runs one
 

@@ -2,11 +2,16 @@
 #include "pliant/model/price.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "pliant/common/errors.h"
+#include "pliant/model/sharing.h"
 
 namespace pliant::model {
 namespace {
+
+// Messages that follow each other to the rounding of their times do not meet.
+constexpr double kRounding = 1e-12;
 
 struct Rank {
   double clock = 0;                            // when its current round began
@@ -22,12 +27,14 @@ class Playback {
            double combine_seconds_per_byte)
       : schedules_(ranks), block_bytes_(block_bytes), links_(links), combine_(combine_seconds_per_byte), ranks_(ranks.size()) {}
 
-  double play() {
-    for (std::size_t r = 0; r < schedules_.front().size(); ++r) {
+  // Nothing if two messages met at a port: this playback lets one wait for the other, networks make them share.
+  std::optional<Seconds> play() {
+    for (std::size_t r = 0; r < schedules_.front().size() && !met_; ++r) {
       send(r);
       receive(r);
     }
-    return std::ranges::max(ranks_, {}, &Rank::clock).clock;
+    if (met_) return std::nullopt;
+    return Seconds{std::ranges::max(ranks_, {}, &Rank::clock).clock};
   }
 
  private:
@@ -37,17 +44,9 @@ class Playback {
     return bytes;
   }
 
-  // Everyone's first send, then everyone's second, ...: in a round of many messages each port serves its peers in turn.
   void send(std::size_t r) {
-    bool more = true;
-    for (std::size_t i = 0; more; ++i) {
-      more = false;
-      for (std::size_t s = 0; s < ranks_.size(); ++s) {
-        const auto& sends = schedules_[s][r].sends;
-        if (i >= sends.size()) continue;
-        more = true;
-        pass(static_cast<int>(s), sends[i]);
-      }
+    for (std::size_t s = 0; s < ranks_.size(); ++s) {
+      for (const schedule::Move& move : schedules_[s][r].sends) pass(static_cast<int>(s), move);
     }
   }
 
@@ -58,8 +57,10 @@ class Playback {
     const plan::Link& in = links_[static_cast<std::size_t>(move.peer)];
     const double latency = (out.latency.value + in.latency.value) / 2;
     const double transfer = size_of(move) * std::max(out.seconds_per_byte, in.seconds_per_byte);
-    const double start = std::max(sender.clock, sender.out_free);
-    const double landing = std::max(start + latency, receiver.in_free) + transfer;
+    const double start = sender.clock;
+    const double landing = start + latency + transfer;
+    const double rounding = kRounding * landing;
+    if (start < sender.out_free - rounding || start + latency < receiver.in_free - rounding) met_ = true;
     sender.out_free = landing - latency;
     receiver.in_free = landing;
     sender.sent = std::max(sender.sent, landing);
@@ -87,6 +88,7 @@ class Playback {
   std::span<const plan::Link> links_;
   double combine_;
   std::vector<Rank> ranks_;
+  bool met_ = false;
 };
 
 }  // namespace
@@ -95,7 +97,8 @@ Seconds price(std::span<const schedule::Schedule> ranks, std::span<const double>
               double combine_seconds_per_byte) {
   require(!ranks.empty(), "price: no ranks");
   require(ranks.size() == links.size(), "price: {} schedules, {} links", ranks.size(), links.size());
-  return {Playback(ranks, block_bytes, links, combine_seconds_per_byte).play()};
+  const auto alone = Playback(ranks, block_bytes, links, combine_seconds_per_byte).play();
+  return alone ? *alone : price_sharing(ranks, block_bytes, links, combine_seconds_per_byte);
 }
 
 std::vector<double> even_blocks(double total, int count) { return std::vector<double>(static_cast<std::size_t>(count), total / count); }

@@ -13,7 +13,7 @@
 namespace pliant::model {
 
 // Each rank has one full-duplex port. A message from s to p takes (latency of s + latency of p) / 2, so that equal links
-// mean what they say, and then its bytes at the slower of the two ports; a port passes one message at a time. A rank's
+// mean what they say, and then its bytes at the slower of the two ports; messages that meet at a port share it. A rank's
 // round ends when its sends have arrived and its receives have arrived and been combined, one after the other.
 // block_bytes[b] is the size of block b. The time until the last rank is done.
 [[nodiscard]] Seconds price(std::span<const schedule::Schedule> ranks, std::span<const double> block_bytes,

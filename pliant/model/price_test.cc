@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "pliant/common/errors.h"
+#include "pliant/model/sharing.h"
 #include "pliant/schedule/catalogue.h"
 
 namespace pliant::model {
@@ -83,6 +84,39 @@ TEST(Price, OneSlowRankHoldsUpTheRing) {
   const auto ring = schedule::build_all(schedule::find_builder(Collective::kAllGather, "ring"), {4});
   const double got = price(ring, even_blocks(kBytes, 4), links).value;
   EXPECT_NEAR(got, 3 * (2 * kLatency + kBytes / 4 * 10 * kPerByte), 1e-9);
+}
+
+// The quick playback and the one from event to event are twins wherever no two messages meet.
+TEST(Price, TheTwoPlaybacksAgree) {
+  for (const auto& builder : schedule::builders()) {
+    for (int size = 2; size <= 17; ++size) {
+      const schedule::Shape shape{size, 0, 5};
+      const auto ranks = schedule::build_all(builder, shape);
+      const auto blocks = even_blocks(kBytes, builder.blocks(shape));
+      std::vector<plan::Link> links(static_cast<std::size_t>(size), {.latency = {kLatency}, .seconds_per_byte = kPerByte});
+      for (const bool equal : {true, false}) {
+        if (!equal) links.back() = {.latency = {3 * kLatency}, .seconds_per_byte = 2 * kPerByte};
+        const double quick = price(ranks, blocks, links, 1e-10).value;
+        EXPECT_NEAR(price_sharing(ranks, blocks, links, 1e-10).value, quick, 1e-9 * quick) << builder.name << " N=" << size;
+      }
+    }
+  }
+}
+
+// Ranks 1 and 2 send to rank 0 at once, 1 twice as much: both get half the port until 2 is done.
+TEST(Price, MessagesThatMeetShareThePort) {
+  const std::vector<schedule::Schedule> ranks = {{{.sends = {}, .receives = {{1, {0, 1}}, {2, {2}}}}},
+                                                 {{.sends = {{0, {0, 1}}}, .receives = {}}},
+                                                 {{.sends = {{0, {2}}}, .receives = {}}}};
+  const std::vector<plan::Link> links(3, {.latency = {kLatency}, .seconds_per_byte = kPerByte});
+  EXPECT_NEAR(price(ranks, even_blocks(kBytes, 3), links).value, kLatency + kBytes * kPerByte, 1e-12);
+  // Rank 2 goes on to send to rank 3, and may do so only when its own message is through: after 2/3, not 1/3, of the bytes.
+  auto longer = ranks;
+  for (auto& rank : longer) rank.emplace_back();
+  longer.push_back({{}, {.sends = {}, .receives = {{2, {0, 1, 2}}}}});
+  longer[2][1].sends = {{3, {0, 1, 2}}};
+  const std::vector<plan::Link> four(4, links.front());
+  EXPECT_NEAR(price(longer, even_blocks(kBytes, 3), four).value, 2 * kLatency + 5.0 / 3 * kBytes * kPerByte, 1e-12);
 }
 
 TEST(Price, RefusesInputsThatDoNotFit) {

@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "pliant/comm/mpi/communicator.h"
@@ -42,7 +43,22 @@ void native_broadcast(std::span<float> data, int root) {
 
 void native_all_gather(std::span<const float> mine, std::span<float> all) {
   const auto count = static_cast<int>(mine.size());
-  check(MPI_Allgather(mine.data(), count, MPI_FLOAT, all.data(), count, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Allgather");
+  const bool in_place = mine.data() >= all.data() && mine.data() < all.data() + all.size();
+  const void* from = in_place ? MPI_IN_PLACE : mine.data();
+  check(MPI_Allgather(from, count, MPI_FLOAT, all.data(), count, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Allgather");
+}
+
+void native_reduce_scatter(std::span<const float> all, std::span<float> mine) {
+  const auto count = static_cast<int>(mine.size());
+  check(MPI_Reduce_scatter_block(all.data(), mine.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD), "MPI_Reduce_scatter_block");
+}
+
+bool simulated() {
+#ifdef PLIANT_SMPI
+  return true;
+#else
+  return false;
+#endif
 }
 
 void abort_job(int exit_code) {
@@ -55,7 +71,7 @@ std::string library_version() {
   int length = 0;
   MPI_Get_library_version(text.data(), &length);
   text.resize(static_cast<std::size_t>(length));
-  return text.substr(0, text.find_first_of(",\n"));
+  return text.substr(0, std::min(text.find_first_of(",\n"), text.find(". ")));
 }
 
 }  // namespace pliant::comm::mpi

@@ -30,10 +30,14 @@ class Session {
 // MPI's own algorithms over all processes, for comparison.
 void native_all_reduce(std::span<float> data);
 void native_broadcast(std::span<float> data, int root);
-void native_all_gather(std::span<const float> mine, std::span<float> all);
+void native_all_gather(std::span<const float> mine, std::span<float> all);  // `mine` may be this rank's place in `all`
+void native_reduce_scatter(std::span<const float> all, std::span<float> mine);
 
 // Ends every process of the job.
 [[noreturn]] void abort_job(int exit_code);
+
+// Is MPI a simulation, with all ranks in one process and a clock of its own?
+[[nodiscard]] bool simulated();
 
 [[nodiscard]] std::string library_version();  // one line
 

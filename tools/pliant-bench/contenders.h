@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Who competes for a problem: the schedules asked for and the engine's yardstick, all on one vector.
+#pragma once
+
+#include <vector>
+
+#include "pliant/comm/communicator.h"
+#include "tools/pliant-bench/engine.h"
+#include "tools/pliant-bench/measure.h"
+#include "tools/pliant-bench/options.h"
+#include "tools/pliant-bench/problem.h"
+
+namespace pliant::bench {
+
+// The contenders share memory with each other and outlive everything but the communicator. Collective, as the first rank
+// chooses the segments for all.
+[[nodiscard]] std::vector<Contender> line_up(comm::Communicator& communicator, const Engine& engine, const Options& options,
+                                             const Problem& problem);
+
+}  // namespace pliant::bench

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+#include "tools/pliant-bench/options.h"
+
+#undef exit  // a macro of SimGrid's compiler wrapper, but a member of CLI::App
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <ranges>
+
+#include "pliant/common/errors.h"
+#include "pliant/common/suggest.h"
+
+namespace pliant::bench {
+namespace {
+
+constexpr std::array kCollectives = {schedule::Collective::kAllReduce, schedule::Collective::kReduceScatter,
+                                     schedule::Collective::kAllGather, schedule::Collective::kBroadcast};
+
+// The largest vector: counts of MPI are ints, and a message of whole vectors must fit.
+constexpr double kLargestBytes = 1024.0 * 1024 * 1024;
+
+// What is typed, before it is understood.
+struct Typed {
+  std::string min_bytes, max_bytes, link, deadline = "60s", segments = "auto", reference = "auto";
+  std::vector<std::string> collectives;
+  bool version = false;
+};
+
+void declare(CLI::App& app, Options& options, Typed& typed) {
+  app.add_option("-b,--minbytes", typed.min_bytes, "smallest size; K, M and G are binary [64K]");
+  app.add_option("-e,--maxbytes", typed.max_bytes, "largest size [-b if that is given, or 4M]");
+  app.add_option("-f,--stepfactor", options.factor, "factor from one size to the next [8]");
+  app.add_option("-n,--iters", options.iterations, "timed iterations [20]")->check(CLI::Range(1, 1'000'000));
+  app.add_option("-w,--warmup_iters", options.warmups, "iterations before them [5]")->check(CLI::Range(0, 1'000'000));
+  app.add_option("-c,--check", options.checks, "checked iterations; 0 for none [1]")->check(CLI::Range(0, 1'000'000));
+  app.add_option("--local", options.local_ranks, "run N ranks as threads of this process, without MPI")->check(CLI::Range(1, 1024));
+  app.add_option("--collective", typed.collectives, "all-reduce, reduce-scatter, all-gather, broadcast or all [all-reduce]")
+      ->delimiter(',');
+  app.add_option("--schedule", options.schedules, "schedules by name; 'mpi' for MPI's own alone [all]")->delimiter(',');
+  app.add_option("--root", options.root, "root of broadcasts [0]");
+  app.add_option("--segments", typed.segments, "segments of chain and double-tree; 'auto': the best by price [auto]");
+  app.add_option("--link", typed.link, "the network, as in 10gbit,50us: adds predicted times and the bandwidth bound");
+  app.add_option("--reference", typed.reference, "'none' leaves out MPI's own collectives (with --local: a copy in memory) [auto]");
+  app.add_option("--deadline", typed.deadline, "how long a message may take, as in 5s; 'none': for ever [60s]");
+  app.add_flag("--json", options.json, "print one JSON document");
+  app.add_option("--show", options.show, "draw the schedule of this name and leave");
+  app.add_option("--ranks", options.ranks, "how many ranks --show draws [8]")->check(CLI::Range(1, 4096));
+  app.add_flag("--version", typed.version, "print the version and leave");
+}
+
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+// CLI11 names options by their long form; people may know them by the letter.
+std::string with_letter(const CLI::App& app, const std::string& complaint) {
+  for (const CLI::Option* option : app.get_options()) {
+    const auto& letters = option->get_snames();
+    const auto& names = option->get_lnames();
+    if (letters.empty() || names.empty() || !complaint.starts_with("--" + names.front() + ":")) continue;
+    return fmt::format("-{}, {}", letters.front(), complaint);
+  }
+  return complaint;
+}
+
+void refuse_strangers(const CLI::App& app) {
+  const auto strangers = app.remaining();
+  if (strangers.empty()) return;
+  const std::string& first = strangers.front();
+  if (!first.starts_with("-")) throw InputError(fmt::format("'{}' is not an option; options start with '-' (see --help)", first));
+  const auto known = names_of(app);
+  const std::string name = first.substr(0, first.find('='));
+  const auto near = nearest_word(name, known);
+  throw InputError(fmt::format("unknown option '{}'{}", name, near ? fmt::format(" (did you mean '{}'?)", *near) : " (see --help)"));
+}
+
+schedule::Collective find_collective(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto collective : kCollectives) {
+    if (name == to_string(collective)) return collective;
+    names.emplace_back(to_string(collective));
+  }
+  names.emplace_back("all");
+  throw InputError(fmt::format("--collective: no collective is called '{}'{}", name, suggestion(name, names)));
+}
+
+std::vector<schedule::Collective> understand_collectives(const std::vector<std::string>& typed) {
+  if (std::ranges::find(typed, "all") != typed.end()) return {kCollectives.begin(), kCollectives.end()};
+  std::vector<schedule::Collective> collectives;
+  for (const auto& name : typed) collectives.push_back(find_collective(name));
+  return collectives;
+}
+
+// Names of schedules are checked within the collectives asked for, except that --show looks through all.
+void check_schedule(const Options& options, const std::string& option, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& builder : schedule::builders()) {
+    const bool there = option == "--show" || std::ranges::find(options.collectives, builder.collective) != options.collectives.end();
+    if (there && builder.name == name) return;
+    if (there && std::ranges::find(names, builder.name) == names.end()) names.emplace_back(builder.name);
+  }
+  if (option == "--schedule" && name == "mpi") return;
+  if (option == "--schedule") names.emplace_back("mpi");
+  throw InputError(fmt::format("{}: no schedule is called '{}'{}", option, name, suggestion(name, names)));
+}
+
+int understand_segments(const std::string& text) {
+  if (text == "auto") return 0;
+  int segments = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), segments);
+  if (error != std::errc() || end != text.data() + text.size() || segments < 1 || segments > 65536) {
+    throw InputError(fmt::format("--segments: '{}' is neither a number from 1 to 65536 nor 'auto'", text));
+  }
+  return segments;
+}
+
+void understand(const Typed& typed, Options& options) {
+  if (!typed.min_bytes.empty()) options.min_bytes = options.max_bytes = parse_bytes(typed.min_bytes, "-b");
+  if (!typed.max_bytes.empty()) options.max_bytes = parse_bytes(typed.max_bytes, "-e");
+  if (options.max_bytes < options.min_bytes) {
+    throw InputError(fmt::format("-e: the largest size, {} bytes, is below the smallest, {}", options.max_bytes, options.min_bytes));
+  }
+  if (!(options.factor > 1) || !std::isfinite(options.factor))
+    throw InputError(fmt::format("-f: the factor must be above 1, not {}", options.factor));
+  if (!typed.collectives.empty()) options.collectives = understand_collectives(typed.collectives);
+  for (const auto& name : options.schedules) check_schedule(options, "--schedule", name);
+  if (!options.show.empty()) check_schedule(options, "--show", options.show);
+  options.segments = understand_segments(typed.segments);
+  if (!typed.link.empty()) options.link = plan::parse_link(typed.link, "--link");
+  if (typed.deadline == "none") options.deadline.reset();
+  if (typed.deadline != "none") options.deadline = parse_duration(typed.deadline, "--deadline");
+  if (typed.reference != "auto" && typed.reference != "none") {
+    throw InputError(fmt::format("--reference: '{}' is neither 'auto' nor 'none'", typed.reference));
+  }
+  options.reference = typed.reference == "auto";
+  if (options.root < 0) throw InputError(fmt::format("--root: {} is not a rank", options.root));
+}
+
+}  // namespace
+
+std::size_t parse_bytes(const std::string& text, const std::string& option) {
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+  const auto prefix = unit.size() == 1 ? std::string_view("KMG").find(static_cast<char>(std::toupper(unit[0]))) : std::string_view::npos;
+  if (error != std::errc() || (!unit.empty() && prefix == std::string_view::npos)) {
+    value = static_cast<double>(parse_size(text, option).value);
+  } else if (!unit.empty()) {
+    value *= std::pow(1024.0, static_cast<double>(prefix) + 1);
+  }
+  if (!(value >= sizeof(float)) || value > kLargestBytes) {
+    throw InputError(fmt::format("{}: '{}' is not between 4 bytes and 1G", option, text));
+  }
+  return static_cast<std::size_t>(value);
+}
+
+bool wanted(const Options& options, const schedule::Builder& builder) {
+  return options.schedules.empty() || std::ranges::find(options.schedules, builder.name) != options.schedules.end();
+}
+
+Options parse_options(int argc, const char* const* argv) {
+  Options options;
+  Typed typed;
+  CLI::App app(
+      "Times collectives as nccl-tests does: our schedules beside MPI's own, on MPI (mpirun -n 8 pliant-bench) or on threads (--local 4).",
+      "pliant-bench");
+  app.allow_extras();
+  declare(app, options, typed);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    options.say = app.help();
+    return options;
+  } catch (const CLI::ParseError& error) {
+    throw InputError(with_letter(app, error.what()));
+  }
+  refuse_strangers(app);
+  understand(typed, options);
+  if (typed.version) options.say = "pliant-bench " PLIANT_VERSION "\n";
+  return options;
+}
+
+}  // namespace pliant::bench

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// What was measured, as a table for people and a document for machines.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/pliant-bench/measure.h"
+#include "tools/pliant-bench/problem.h"
+
+namespace pliant::bench {
+
+inline constexpr int kSchema = 1;  // of the JSON document; docs/bench.md
+
+struct Row {
+  Problem problem;
+  int segments = 0;
+  Timing timing;
+  std::optional<Seconds> reference = {};  // the yardstick's median
+  std::optional<Seconds> price = {};
+  std::optional<Seconds> bound = {};
+};
+
+// One contender of one collective, at every size.
+struct Block {
+  schedule::Collective collective;
+  std::string name;
+  std::vector<Row> rows;
+};
+
+struct Report {
+  int ranks;
+  std::string engine;
+  std::string reference;  // name of the yardstick; empty: none
+  Options options;
+  std::vector<Block> blocks;
+
+  [[nodiscard]] bool wrong() const;
+};
+
+[[nodiscard]] std::string as_table(const Report& report);
+[[nodiscard]] std::string as_json(const Report& report);
+
+}  // namespace pliant::bench
