@@ -16,14 +16,14 @@ inline constexpr std::size_t kBufferAlignment = 64;
 
 // `size` uninitialised elements with shared ownership. Copying the Buffer shares the memory.
 template <typename T>
-  requires std::is_trivially_copyable_v<T>
+requires std::is_trivially_copyable_v<T>
 class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(std::size_t size) : size_(size) {
     if (size == 0) return;
-    void* memory = ::operator new(size * sizeof(T), std::align_val_t{kBufferAlignment});
-    data_ = std::shared_ptr<T>(static_cast<T*>(memory), [](T* p) { ::operator delete(p, std::align_val_t{kBufferAlignment}); });
+    void* memory = ::operator new (size * sizeof(T), std::align_val_t{kBufferAlignment});
+    data_ = std::shared_ptr<T>(static_cast<T*>(memory), [](T* p) { ::operator delete (p, std::align_val_t{kBufferAlignment}); });
   }
 
   [[nodiscard]] std::size_t size() const { return size_; }

@@ -19,8 +19,8 @@ struct Unit {
 };
 
 constexpr std::array kDurations = {Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3}, Unit{"s", 1}, Unit{"min", 60}, Unit{"h", 3600}};
-constexpr std::array kRates = {Unit{"bit", 1},       Unit{"kbit", 1e3},   Unit{"mbit", 1e6},   Unit{"gbit", 1e9},
-                               Unit{"bit/s", 1},     Unit{"kbit/s", 1e3}, Unit{"mbit/s", 1e6}, Unit{"gbit/s", 1e9}};
+constexpr std::array kRates = {Unit{"bit", 1},   Unit{"kbit", 1e3},   Unit{"mbit", 1e6},   Unit{"gbit", 1e9},
+                               Unit{"bit/s", 1}, Unit{"kbit/s", 1e3}, Unit{"mbit/s", 1e6}, Unit{"gbit/s", 1e9}};
 constexpr std::array kSizes = {Unit{"b", 1}, Unit{"kib", 1024}, Unit{"mib", 1048576.}, Unit{"gib", 1073741824.}};
 constexpr std::array kFractions = {Unit{"%", 0.01}};
 
@@ -37,7 +37,8 @@ std::string_view trim(std::string_view text) {
 }
 
 // A number, then one of the units. `example` shows a right one, and `hint` what people usually meant instead.
-double parse_quantity(std::string_view text, std::string_view what, std::span<const Unit> units, std::string_view example, std::string_view hint) {
+double parse_quantity(std::string_view text, std::string_view what, std::span<const Unit> units, std::string_view example,
+                      std::string_view hint) {
   const std::string_view all = trim(text);
   double number = 0;
   const auto [end, status] = std::from_chars(all.data(), all.data() + all.size(), number);
@@ -65,7 +66,8 @@ Seconds parse_duration(std::string_view text, std::string_view what) {
 }
 
 BytesPerSecond parse_rate(std::string_view text, std::string_view what) {
-  return from_bits_per_second(parse_quantity(text, what, kRates, "64kbit, 100mbit or 1.5gbit", " (bits per second; 'mbps' and 'MB' mean two things)"));
+  return from_bits_per_second(
+      parse_quantity(text, what, kRates, "64kbit, 100mbit or 1.5gbit", " (bits per second; 'mbps' and 'MB' mean two things)"));
 }
 
 Bytes parse_size(std::string_view text, std::string_view what) {
@@ -75,9 +77,7 @@ Bytes parse_size(std::string_view text, std::string_view what) {
   return {static_cast<std::int64_t>(bytes)};
 }
 
-double parse_fraction(std::string_view text, std::string_view what) {
-  return parse_quantity(text, what, kFractions, "1% or 0.5%", "");
-}
+double parse_fraction(std::string_view text, std::string_view what) { return parse_quantity(text, what, kFractions, "1% or 0.5%", ""); }
 
 std::string to_string(Seconds time) {
   const double t = std::abs(time.value);

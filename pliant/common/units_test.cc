@@ -42,7 +42,8 @@ TEST(Units, RefusesUnitsThatMeanTwoThings) {
 }
 
 TEST(Units, RefusesWhatIsNotAQuantity) {
-  for (const char* text : {"", "ms", "-3ms", "nan ms", "inf s", "1e999s", "0x10ms", "1,5ms"}) EXPECT_NE(complaint(parse_duration, text), "accepted") << text;
+  for (const char* text : {"", "ms", "-3ms", "nan ms", "inf s", "1e999s", "0x10ms", "1,5ms"})
+    EXPECT_NE(complaint(parse_duration, text), "accepted") << text;
   EXPECT_NE(complaint(parse_size, "0.3B"), "accepted");
   EXPECT_NE(complaint(parse_size, "1e30GiB"), "accepted");
 }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Messages between ranks, over an engine people already trust. Small on purpose: whoever wants a new backend writes these
+// eight functions and passes tests/conformance.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "pliant/comm/errors.h"
+#include "pliant/common/buffer.h"
+#include "pliant/common/units.h"
+
+namespace pliant::comm {
+
+// Messages between two ranks with one tag arrive in the order they were sent. Tags go up to kLargestTag on every backend.
+using Tag = std::uint32_t;
+inline constexpr Tag kLargestTag = (Tag{1} << 30) - 1;
+
+// Memory of a message. The communicator shares its ownership until the message is done, so that it outlives an error that
+// ends the caller. Without an owner the communicator works on a copy of its own.
+struct Region {
+  std::span<std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+template <typename T>
+[[nodiscard]] Region region_of(const Buffer<T>& buffer) {
+  return {std::as_writable_bytes(buffer.span()), buffer.owner()};
+}
+
+// A message under way. Waited for exactly once, by the communicator that issued it.
+enum class Ticket : std::uint64_t {};
+
+// How long a wait may last, and where in an exchange it is.
+struct Patience {
+  std::optional<Seconds> deadline;  // none: for ever
+  Place place;
+};
+
+struct Capabilities {
+  bool own_all_reduce = false;  // all_reduce() is the engine's own
+  bool threads = false;         // several communicators of one process may be used from several threads at once
+  bool simulated = false;       // time is simulated: nothing may poll, and only now() tells the time
+};
+
+// One rank's end. Used by one thread at a time. Every call throws CommError once one has thrown it: the communicator is
+// dead, and says so. Destroying it at any time is safe.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+
+  // Both start at once and return without blocking. A receive may be given more room than the message has.
+  [[nodiscard]] virtual Ticket send(int peer, Tag tag, Region message) = 0;
+  [[nodiscard]] virtual Ticket receive(int peer, Tag tag, Region room) = 0;
+
+  // Blocks until the message is done and returns its size. Throws CommError if the deadline passes or the peer is gone.
+  virtual Bytes wait(Ticket ticket, const Patience& patience) = 0;
+
+  // The engine's own sum over all ranks, in place. Collective; blocks. ContractError if the engine has none.
+  virtual void all_reduce(std::span<float> data) = 0;
+
+  [[nodiscard]] virtual Capabilities capabilities() const = 0;
+  [[nodiscard]] virtual Seconds now() const = 0;  // monotonic; the zero point is arbitrary
+};
+
+// The checks that every backend makes first: ContractError names both operands.
+void check_message(const Communicator& communicator, int peer, Tag tag);
+
+}  // namespace pliant::comm

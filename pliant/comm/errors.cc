@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/comm/errors.h"
+
+#include <fmt/format.h>
+
+namespace pliant::comm {
+namespace {
+
+std::string describe(const Failure& f) {
+  std::string text = fmt::format("rank {}: {} {} {} rank {}", f.rank, f.receiving ? "receiving" : "sending", to_string(f.bytes),
+                                 f.receiving ? "from" : "to", f.peer);
+  if (f.place.rounds > 0) text += fmt::format(", round {} of {}, plan epoch {}", f.place.round, f.place.rounds, f.place.epoch);
+  text += ": " + f.reason;
+  if (!f.advice.empty()) text += "\n  " + f.advice;
+  return text;
+}
+
+}  // namespace
+
+CommError::CommError(Failure failure) : std::runtime_error(describe(failure)), failure_(std::move(failure)) {}
+
+}  // namespace pliant::comm

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// The world's failure while talking to a peer.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "pliant/common/units.h"
+
+namespace pliant::comm {
+
+// Where in an exchange a message belongs; for the text of errors only.
+struct Place {
+  int round = 0;  // from 1; 0 if it is not part of a schedule
+  int rounds = 0;
+  std::uint64_t epoch = 0;
+};
+
+// What went wrong with which message. After it the communicator is dead.
+struct Failure {
+  int rank = -1;
+  int peer = -1;
+  Bytes bytes;
+  Place place;
+  bool receiving = false;
+  std::string reason;  // "no data for 12.4 s (deadline 12 s)"
+  std::string advice;  // a second line, or nothing
+};
+
+class CommError : public std::runtime_error {
+ public:
+  explicit CommError(Failure failure);
+  [[nodiscard]] const Failure& failure() const { return failure_; }
+
+ private:
+  Failure failure_;
+};
+
+}  // namespace pliant::comm

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/comm/mpi/session.h"
+
+#include <mpi.h>
+
+#include <cstdlib>
+
+#include "pliant/comm/mpi/communicator.h"
+#include "pliant/common/errors.h"
+
+namespace pliant::comm::mpi {
+namespace {
+
+void check(int code, const char* attempt) {
+  if (code != MPI_SUCCESS) throw IoError(fmt::format("{}: MPI error {}", attempt, code));
+}
+
+}  // namespace
+
+Session::Session(int* argc, char*** argv) {
+  int up = 0;
+  MPI_Initialized(&up);
+  if (up != 0) return;
+  int level = 0;
+  check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level), "starting MPI");
+  started_ = true;
+}
+
+Session::~Session() {
+  if (started_) MPI_Finalize();
+}
+
+std::unique_ptr<Communicator> Session::world() const { return over(MPI_COMM_WORLD); }
+
+void native_all_reduce(std::span<float> data) {
+  check(MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+}
+
+void native_broadcast(std::span<float> data, int root) {
+  check(MPI_Bcast(data.data(), static_cast<int>(data.size()), MPI_FLOAT, root, MPI_COMM_WORLD), "MPI_Bcast");
+}
+
+void native_all_gather(std::span<const float> mine, std::span<float> all) {
+  const auto count = static_cast<int>(mine.size());
+  check(MPI_Allgather(mine.data(), count, MPI_FLOAT, all.data(), count, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Allgather");
+}
+
+void abort_job(int exit_code) {
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  std::_Exit(exit_code);
+}
+
+std::string library_version() {
+  std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  text.resize(static_cast<std::size_t>(length));
+  return text.substr(0, text.find_first_of(",\n"));
+}
+
+}  // namespace pliant::comm::mpi

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// MPI as an engine: point-to-point messages over any MPI communicator, and MPI's own collectives as the yardstick.
+// Users of this header need no mpi.h; those who have an MPI_Comm of their own include communicator.h.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "pliant/comm/communicator.h"
+
+namespace pliant::comm::mpi {
+
+// MPI_Init and MPI_Finalize as an object; one per process. If MPI is up already (the user's program started it), it is
+// used and left running.
+class Session {
+ public:
+  Session(int* argc, char*** argv);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // A communicator over all processes: a duplicate, so that no message mixes with the user's own.
+  [[nodiscard]] std::unique_ptr<Communicator> world() const;
+
+ private:
+  bool started_ = false;
+};
+
+// MPI's own algorithms over all processes, for comparison.
+void native_all_reduce(std::span<float> data);
+void native_broadcast(std::span<float> data, int root);
+void native_all_gather(std::span<const float> mine, std::span<float> all);
+
+// Ends every process of the job.
+[[noreturn]] void abort_job(int exit_code);
+
+[[nodiscard]] std::string library_version();  // one line
+
+}  // namespace pliant::comm::mpi

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/exchange/run.h"
+
+#include <vector>
+
+namespace pliant::exchange {
+
+Traffic& Traffic::operator+=(const Traffic& next) {
+  finished = next.finished;
+  sent += next.sent;
+  messages += next.messages;
+  return *this;
+}
+
+Traffic run(comm::Communicator& communicator, const schedule::Schedule& schedule, Blocks& blocks, const RunOptions& options) {
+  struct Incoming {
+    comm::Ticket ticket;
+    comm::Region room;
+  };
+  Traffic traffic{.entered = communicator.now()};
+
+  std::vector<Incoming> incoming;  // of all rounds, in order
+  for (const schedule::Round& round : schedule) {
+    for (const schedule::Move& move : round.receives) {
+      comm::Region room = blocks.room(move, round.on_arrival);
+      const comm::Ticket ticket = communicator.receive(move.peer, options.tag, room);
+      incoming.push_back({ticket, std::move(room)});
+    }
+  }
+
+  auto next = incoming.begin();
+  std::vector<comm::Ticket> sending;
+  comm::Patience patience{.deadline = options.deadline, .place = {.rounds = static_cast<int>(schedule.size()), .epoch = options.epoch}};
+  for (const schedule::Round& round : schedule) {
+    ++patience.place.round;
+    sending.clear();
+    for (const schedule::Move& move : round.sends) {
+      comm::Region message = blocks.outgoing(move, round.on_arrival);
+      traffic.sent += Bytes{static_cast<std::int64_t>(message.bytes.size())};
+      ++traffic.messages;
+      sending.push_back(communicator.send(move.peer, options.tag, std::move(message)));
+    }
+    for (const comm::Ticket ticket : sending) communicator.wait(ticket, patience);
+    for (const schedule::Move& move : round.receives) {
+      const auto size = static_cast<std::size_t>(communicator.wait(next->ticket, patience).value);
+      blocks.arrived(move, round.on_arrival, {next->room.bytes.first(size), next->room.owner});
+      ++next;
+    }
+  }
+  traffic.finished = communicator.now();
+  return traffic;
+}
+
+}  // namespace pliant::exchange

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// Scratch memory that is kept between exchanges: the first one pays for its pages, the others do not.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "pliant/comm/communicator.h"
+
+namespace pliant::exchange {
+
+class Workspace {
+ public:
+  // `size` bytes, aligned, valid (and shared with whoever holds the region) until the next reset().
+  [[nodiscard]] comm::Region take(std::size_t size) {
+    const std::size_t rounded = (size + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+    if (slabs_.empty() || used_ + rounded > slabs_.back().size()) {
+      // A new slab at least doubles the room, so that the next exchange of this shape finds one slab that fits.
+      slabs_.emplace_back(std::max(rounded, 2 * capacity()));
+      used_ = 0;
+    }
+    const Buffer<std::byte>& slab = slabs_.back();
+    const comm::Region region{slab.span().subspan(used_, size), slab.owner()};
+    used_ += rounded;
+    return region;
+  }
+
+  // Everything taken so far may be handed out again.
+  void reset() {
+    if (slabs_.size() > 1) slabs_.erase(slabs_.begin(), slabs_.end() - 1);
+    used_ = 0;
+  }
+
+  [[nodiscard]] std::size_t capacity() const {
+    std::size_t bytes = 0;
+    for (const auto& slab : slabs_) bytes += slab.size();
+    return bytes;
+  }
+
+ private:
+  std::vector<Buffer<std::byte>> slabs_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace pliant::exchange

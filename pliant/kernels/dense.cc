@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/kernels/dense.h"
+
+#include <array>
+#include <cstddef>
+#include <numeric>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "pliant/kernels/dense.cc"
+#include <hwy/foreach_target.h>  // compiles what follows once per target
+#include <hwy/highway.h>
+
+#include "pliant/kernels/energy-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pliant::kernels::HWY_NAMESPACE {
+
+#if HWY_TARGET == HWY_SCALAR  // without SIMD the twin is the kernel
+
+using scalar::add;
+using scalar::energy;
+using scalar::multiply;
+
+#else
+
+HWY_ATTR void add(std::span<float> to, std::span<const float> from) {
+  const Floats d;
+  std::size_t i = 0;
+  for (; i + kLanes <= to.size(); i += kLanes) {
+    hn::StoreU(hn::Add(hn::LoadU(d, to.data() + i), hn::LoadU(d, from.data() + i)), d, to.data() + i);
+  }
+  for (; i < to.size(); ++i) to[i] += from[i];
+}
+
+HWY_ATTR void multiply(std::span<float> to, std::span<const float> from, float factor) {
+  const Floats d;
+  const auto factors = hn::Set(d, factor);
+  std::size_t i = 0;
+  for (; i + kLanes <= to.size(); i += kLanes) hn::StoreU(hn::Mul(hn::LoadU(d, from.data() + i), factors), d, to.data() + i);
+  for (; i < to.size(); ++i) to[i] = from[i] * factor;
+}
+
+HWY_ATTR double energy(std::span<const float> values) {
+  const std::size_t whole = values.size() / kEnergyLanes * kEnergyLanes;
+  Energy sum;
+  sum.add_groups(values.data(), whole);
+  return sum.total(values.data() + whole, values.size() - whole);
+}
+
+#endif  // HWY_TARGET == HWY_SCALAR
+
+}  // namespace pliant::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pliant::kernels {
+
+HWY_EXPORT(add);
+HWY_EXPORT(multiply);
+HWY_EXPORT(energy);
+
+void add(std::span<float> to, std::span<const float> from) { HWY_DYNAMIC_DISPATCH(add)(to, from); }
+
+void multiply(std::span<float> to, std::span<const float> from, float factor) { HWY_DYNAMIC_DISPATCH(multiply)(to, from, factor); }
+
+double energy(std::span<const float> values) { return HWY_DYNAMIC_DISPATCH(energy)(values); }
+
+namespace scalar {
+
+void add(std::span<float> to, std::span<const float> from) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+}
+
+void multiply(std::span<float> to, std::span<const float> from, float factor) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = from[i] * factor;
+}
+
+double energy(std::span<const float> values) {
+  std::array<double, kEnergyLanes> lanes{};
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double wide = values[i];
+    lanes[i % kEnergyLanes] += wide * wide;
+  }
+  return std::accumulate(lanes.begin(), lanes.end(), 0.0);
+}
+
+}  // namespace scalar
+}  // namespace pliant::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Loops over whole buckets. Same bits on every SIMD target; pliant::kernels::scalar has the plain twins. Spans of one call
+// have the same length; `to` and `from` may be the same span, but not overlap otherwise.
+#pragma once
+
+#include <span>
+
+namespace pliant::kernels {
+
+// to += from.
+void add(std::span<float> to, std::span<const float> from);
+
+// to = from * factor.
+void multiply(std::span<float> to, std::span<const float> from, float factor);
+
+// Sum of squares, in the 16 double lanes of select.h.
+[[nodiscard]] double energy(std::span<const float> values);
+
+namespace scalar {
+void add(std::span<float> to, std::span<const float> from);
+void multiply(std::span<float> to, std::span<const float> from, float factor);
+[[nodiscard]] double energy(std::span<const float> values);
+}  // namespace scalar
+
+}  // namespace pliant::kernels

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/model/price.h"
+
+#include <algorithm>
+
+#include "pliant/common/errors.h"
+
+namespace pliant::model {
+namespace {
+
+struct Rank {
+  double clock = 0;                            // when its current round began
+  double out_free = 0;                         // when its port can send again
+  double in_free = 0;                          // when its port can receive again
+  double sent = 0;                             // when its sends of this round have arrived
+  std::vector<std::pair<int, double>> landed;  // this round: from whom, and when
+};
+
+class Playback {
+ public:
+  Playback(std::span<const schedule::Schedule> ranks, std::span<const double> block_bytes, std::span<const plan::Link> links,
+           double combine_seconds_per_byte)
+      : schedules_(ranks), block_bytes_(block_bytes), links_(links), combine_(combine_seconds_per_byte), ranks_(ranks.size()) {}
+
+  double play() {
+    for (std::size_t r = 0; r < schedules_.front().size(); ++r) {
+      send(r);
+      receive(r);
+    }
+    return std::ranges::max(ranks_, {}, &Rank::clock).clock;
+  }
+
+ private:
+  [[nodiscard]] double size_of(const schedule::Move& move) const {
+    double bytes = 0;
+    for (const int b : move.blocks) bytes += block_bytes_[static_cast<std::size_t>(b)];
+    return bytes;
+  }
+
+  // Everyone's first send, then everyone's second, ...: in a round of many messages each port serves its peers in turn.
+  void send(std::size_t r) {
+    bool more = true;
+    for (std::size_t i = 0; more; ++i) {
+      more = false;
+      for (std::size_t s = 0; s < ranks_.size(); ++s) {
+        const auto& sends = schedules_[s][r].sends;
+        if (i >= sends.size()) continue;
+        more = true;
+        pass(static_cast<int>(s), sends[i]);
+      }
+    }
+  }
+
+  void pass(int from, const schedule::Move& move) {
+    Rank& sender = ranks_[static_cast<std::size_t>(from)];
+    Rank& receiver = ranks_[static_cast<std::size_t>(move.peer)];
+    const plan::Link& out = links_[static_cast<std::size_t>(from)];
+    const plan::Link& in = links_[static_cast<std::size_t>(move.peer)];
+    const double latency = (out.latency.value + in.latency.value) / 2;
+    const double transfer = size_of(move) * std::max(out.seconds_per_byte, in.seconds_per_byte);
+    const double start = std::max(sender.clock, sender.out_free);
+    const double landing = std::max(start + latency, receiver.in_free) + transfer;
+    sender.out_free = landing - latency;
+    receiver.in_free = landing;
+    sender.sent = std::max(sender.sent, landing);
+    receiver.landed.emplace_back(from, landing);
+  }
+
+  void receive(std::size_t r) {
+    for (std::size_t p = 0; p < ranks_.size(); ++p) {
+      Rank& rank = ranks_[p];
+      const schedule::Round& round = schedules_[p][r];
+      rank.clock = std::max(rank.clock, rank.sent);
+      for (const schedule::Move& move : round.receives) {
+        const auto arrival = std::ranges::find(rank.landed, move.peer, &std::pair<int, double>::first);
+        require(arrival != rank.landed.end(), "price: rank {} waits in round {} for rank {}, which sends nothing", p, r, move.peer);
+        rank.clock = std::max(rank.clock, arrival->second);
+        if (round.on_arrival == schedule::OnArrival::kCombine) rank.clock += combine_ * size_of(move);
+      }
+      rank.landed.clear();
+      rank.sent = 0;
+    }
+  }
+
+  std::span<const schedule::Schedule> schedules_;
+  std::span<const double> block_bytes_;
+  std::span<const plan::Link> links_;
+  double combine_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace
+
+Seconds price(std::span<const schedule::Schedule> ranks, std::span<const double> block_bytes, std::span<const plan::Link> links,
+              double combine_seconds_per_byte) {
+  require(!ranks.empty(), "price: no ranks");
+  require(ranks.size() == links.size(), "price: {} schedules, {} links", ranks.size(), links.size());
+  return {Playback(ranks, block_bytes, links, combine_seconds_per_byte).play()};
+}
+
+std::vector<double> even_blocks(double total, int count) { return std::vector<double>(static_cast<std::size_t>(count), total / count); }
+
+}  // namespace pliant::model

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// What a collective costs: its schedule, played on N clocks. The same value that exchange/ executes is priced here, so the
+// two cannot drift apart.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "pliant/common/units.h"
+#include "pliant/plan/link.h"
+#include "pliant/schedule/schedule.h"
+
+namespace pliant::model {
+
+// Each rank has one full-duplex port. A message from s to p takes (latency of s + latency of p) / 2, so that equal links
+// mean what they say, and then its bytes at the slower of the two ports; a port passes one message at a time. A rank's
+// round ends when its sends have arrived and its receives have arrived and been combined, one after the other.
+// block_bytes[b] is the size of block b. The time until the last rank is done.
+[[nodiscard]] Seconds price(std::span<const schedule::Schedule> ranks, std::span<const double> block_bytes,
+                            std::span<const plan::Link> links, double combine_seconds_per_byte = 0);
+
+// `total` bytes cut into `count` equal blocks.
+[[nodiscard]] std::vector<double> even_blocks(double total, int count);
+
+}  // namespace pliant::model

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Every plan worth predicting. Small enough to evaluate them all exactly: no search. What is left out, and why: docs/plans.md.
+#pragma once
+
+#include <vector>
+
+#include "pliant/plan/plan.h"
+
+namespace pliant::plan {
+
+inline constexpr std::array kEverys = {1, 2, 4, 8};
+inline constexpr std::array kLates = {0, 1, 2, 4};
+
+struct CandidateOptions {
+  Pins pins = {};                 // a pinned part has that one value, whether or not it would have been tried
+  bool updates = true;            // false: the optimizer is not at hand, gradient plans only
+  bool engine_all_reduce = true;  // false: the communicator has no all-reduce of its own
+};
+
+// In a fixed order, the plainest first; all different, all matching the pins. Never empty: throws InputError if the options
+// forbid what is pinned. `size` is the number of ranks, at least 1.
+[[nodiscard]] std::vector<Plan> candidates(int size, const CandidateOptions& options = {});
+
+}  // namespace pliant::plan

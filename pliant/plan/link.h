@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// The network as the cost model sees it: per rank one full-duplex port with a latency and an inverse bandwidth, both effective
+// values (what the transport makes of the wire) and both uncertain.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pliant/common/units.h"
+
+namespace pliant::plan {
+
+// Uncertainties are one standard deviation, in the unit of the value; 0 = told, not measured.
+struct Link {
+  Seconds latency = {};         // per message
+  double seconds_per_byte = 0;  // 0 = infinitely fast
+  Seconds latency_uncertainty = {};
+  double seconds_per_byte_uncertainty = 0;
+  bool operator==(const Link&) const = default;
+};
+
+[[nodiscard]] Link link_of(BytesPerSecond bandwidth, Seconds latency);
+[[nodiscard]] BytesPerSecond bandwidth(const Link& link);
+
+using Links = std::vector<Link>;  // one per rank
+
+[[nodiscard]] bool all_equal(const Links& links);
+
+// Who takes part, and over what.
+struct World {
+  int size = 1;
+  Links links = {};  // `size` of them
+  bool operator==(const World&) const = default;
+};
+
+[[nodiscard]] World uniform_world(int size, const Link& link);
+
+// "100mbit,10ms": bandwidth ("inf" for infinitely fast), then latency, without uncertainties. Throws InputError that names `what`.
+[[nodiscard]] Link parse_link(std::string_view text, std::string_view what = "link");
+// The same form, six significant digits, so that parse_link gives both values back within 1e-5.
+[[nodiscard]] std::string to_string(const Link& link);
+// For people: "100 Mbit/s +-2 %, 10 ms +-5 %".
+[[nodiscard]] std::string describe(const Link& link);
+
+}  // namespace pliant::plan

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// How to exchange, all of it decided: kind + every + late + scheme + schedules + density + coding + fusion. A value with one
+// line of text, for people, logs and the agreement between ranks. What a user may leave open is Pins.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "pliant/plan/codes.h"
+#include "pliant/plan/pins.h"
+#include "pliant/plan/words.h"
+
+namespace pliant::plan {
+
+// As it stands, Plan{} is plain DDP. A part that the kind or scheme does not have keeps the value it has here, so that equal
+// plans are equal values; `check` insists on it.
+struct Plan {
+  Kind kind = Kind::kGradients;
+  int every = 1;  // updates: steps between exchanges
+  int late = 0;   // updates: steps until the result lands
+  Scheme scheme = Scheme::kDense;
+  Leader leader = Leader::kStar;                      // shared
+  ReduceScatter scatter = ReduceScatter::kCirculant;  // srs
+  AllGather gather = AllGather::kBruck;               // union, srs
+  Broadcast bcast = Broadcast::kScatterAllgather;     // shared
+  int segments = 0;                                   // shared, chain and double-tree; 0: the schedule's own rule, from the size
+  AllReduce reduce = AllReduce::kEngine;              // dense, shared
+  double density = 1;                                 // union, shared, srs
+  ValueCode values = ValueCode::kF32;
+  IndexCode indices = IndexCode::kRice;  // union, shared, srs
+  Fusion fuse = Fusion::kBucket;         // gradients
+  bool operator==(const Plan&) const = default;
+};
+
+// A complete plan: kind, scheme and (unless dense) density must be there; the rest, if left out, is as in Plan{}, and
+// reduce=halving-doubling for shared. Throws InputError as parse_pins does.
+[[nodiscard]] Plan parse_plan(std::string_view text, std::string_view what = "plan");
+
+// Everything the plan has, in one line that parse_plan reads back, except what goes without saying: gather=bruck, segments left
+// to the schedule, dense's 100%.
+[[nodiscard]] std::string to_string(const Plan& plan);
+
+// XXH3 of the text: what ranks compare in the control record.
+[[nodiscard]] std::uint64_t hash(const Plan& plan);
+
+// All parts that the plan has, pinned.
+[[nodiscard]] Pins pins_of(const Plan& plan);
+
+// Whether the plan has every pinned part, as pinned.
+[[nodiscard]] bool matches(const Plan& plan, const Pins& pins);
+
+// The pinned parts, the rest from `defaults` where that fits them, and as in parse_plan where it does not. Throws
+// ContractError if the pins contradict each other (parse_pins never returns such).
+[[nodiscard]] Plan complete(const Pins& pins, const Plan& defaults = {});
+
+// Throws ContractError, naming plan and reason, if a plan built by hand is one that parse_plan would not return.
+void check(const Plan& plan);
+
+}  // namespace pliant::plan

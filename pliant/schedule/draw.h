@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// A schedule as text, so that a person can see it: one row a round, one column a rank.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "pliant/schedule/schedule.h"
+
+namespace pliant::schedule {
+
+// ">3 [0-1]" sends blocks 0 and 1 to rank 3; "<2 [5]" receives block 5 from rank 2; "<2 +[5]" adds it.
+[[nodiscard]] std::string draw(std::span<const Schedule> ranks);
+
+}  // namespace pliant::schedule
