@@ -83,7 +83,7 @@ void replace(float& value, float decoded, float& difference) {
 
 std::uint32_t max_magnitude(std::span<const float> values) {
   std::uint32_t most = 0;
-  for (const float x : values) most = std::max(most, std::bit_cast<std::uint32_t>(x) & ~kSign);
+  for (const float x : values) most = std::max(most, magnitude_bits(x));
   return most;
 }
 

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/hostile_decode.h"
-#include "tests/payload_samples.h"
+#include "tests/support/hostile_decode.h"
+#include "tests/support/payload_samples.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pliant::compress;
