@@ -2,7 +2,7 @@
 # The only place with compiler flags. No -march: kernels pick their SIMD target at run time. No contraction of a*b+c into
 # one rounding: every target must give the same bits.
 add_library(pliant_flags INTERFACE)
-target_compile_options(pliant_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers -ffp-contract=off -fPIC)
+target_compile_options(pliant_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers -Wno-dangling-else -ffp-contract=off -fPIC)
 if(PLIANT_SANITIZE)
   target_compile_options(pliant_flags INTERFACE -fsanitize=${PLIANT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(pliant_flags INTERFACE -fsanitize=${PLIANT_SANITIZE})

@@ -7,14 +7,16 @@ import struct
 from dataclasses import dataclass
 from itertools import accumulate
 
-HEADER = struct.Struct("<4sBBBBQQIIIIIIQQ")
-FIELDS = ("magic version index_code value_code flags checksum step epoch bucket slice sender length count index_bytes value_bytes").split()
+HEADER = struct.Struct("<4sBBBBQQIIIHHIIIIff")
+FIELDS = (
+    "magic version index_code value_code flags checksum step epoch bucket slice sender voted length count index_words value_words unsent vote"
+).split()
 GROUP = 1024
 
 
 @dataclass(frozen=True)
 class Payload:
-    header: dict[str, int]
+    header: dict[str, int | float]
     indices: list[int] | None
     values: list[float] | None
 
@@ -131,11 +133,12 @@ def decode(message: bytes) -> Payload:
     header = dict(zip(FIELDS, HEADER.unpack_from(message), strict=True))
     check(header["magic"] == b"PLPL", "magic")
     check(header["version"] == 1, "version")
-    end_of_indices = HEADER.size + header["index_bytes"]
-    end = end_of_indices + header["value_bytes"]
+    end_of_indices = HEADER.size + 8 * header["index_words"]
+    end = end_of_indices + 8 * header["value_words"]
     check(end <= len(message), "lengths")
     check(header["checksum"] == xxh3(message[16:end], int.from_bytes(message[:8], "little")), "checksum")
     check(header["flags"] < 16 and header["flags"] & 3 != 0, "flags")
+    check(0 <= header["unsent"] < float("inf") and 0 <= header["vote"] < float("inf"), "energies")
     n, k = header["length"], header["count"]
     check(k <= n, "count")
 

@@ -41,11 +41,11 @@ void print_case(const Envelope& envelope, Marks marks, Entries entries, bool fir
   for (const float value : entries.values) value_bits.push_back(std::bit_cast<std::uint32_t>(value));
   if (envelope.contents == plan::Contents::kIndices) value_bits.clear();
   if (envelope.contents == plan::Contents::kValues) entries.indices.clear();
-  fmt::print("{}\n {{\"indices\": [{}], \"value_bits\": [{}], \"contents\": {}, \"non_finite\": {}, \"void\": {},\n  \"header\": ",
+  fmt::print("{}\n {{\"indices\": [{}], \"value_bits\": [{}], \"contents\": {}, \"non_finite\": {}, \"refused\": {},\n  \"header\": ",
              first ? "" : ",", fmt::join(entries.indices, ", "), fmt::join(value_bits, ", "), static_cast<int>(envelope.contents),
-             marks.non_finite, marks.is_void);
-  fmt::print("{{\"step\": {}, \"epoch\": {}, \"bucket\": {}, \"slice\": {}, \"sender\": {}, \"length\": {}}},\n  \"bytes\": \"{}\"}}",
-             envelope.step, envelope.epoch, envelope.bucket, envelope.slice, envelope.sender, envelope.length, hex);
+             marks.non_finite, marks.refused);
+  fmt::print("{{\"step\": {}, \"epoch\": {}, \"bucket\": {}, \"slice\": {}, \"sender\": {}, \"length\": {}, \"voted\": {}, \"unsent\": {}, \"vote\": {}}},\n  \"bytes\": \"{}\"}}",
+             envelope.step, envelope.epoch, envelope.bucket, envelope.slice, envelope.sender, envelope.length, marks.voted, marks.unsent, marks.vote, hex);
 }
 
 void print_cases(std::uint32_t length, std::size_t count) {
@@ -64,7 +64,12 @@ void print_cases(std::uint32_t length, std::size_t count) {
                                 .length = length + number,
                                 .codes = {indices, values},
                                 .contents = contents};
-        print_case(envelope, {.non_finite = number % 4 == 1, .is_void = empty}, entries_of(numbers, envelope.length, empty ? 0 : count),
+        const Marks marks{.non_finite = number % 4 == 1,
+                          .refused = empty,
+                          .unsent = 0.5F * static_cast<float>(number),
+                          .vote = 0.25F * static_cast<float>(number),
+                          .voted = static_cast<std::uint16_t>(60000 + number)};
+        print_case(envelope, marks, entries_of(numbers, envelope.length, empty ? 0 : count),
                    number == 0);
         ++number;
       }

@@ -28,7 +28,7 @@ class PayloadGolden(unittest.TestCase):
     def expect_decoded(self, case: dict) -> None:
         payload = decode(bytes.fromhex(case["bytes"]) + b"\xee" * 100)
         self.assertEqual({name: payload.header[name] for name in case["header"]}, case["header"])
-        self.assertEqual(payload.header["flags"], case["contents"] | 4 * case["non_finite"] | 8 * case["void"])
+        self.assertEqual(payload.header["flags"], case["contents"] | 4 * case["non_finite"] | 8 * case["refused"])
         self.assertEqual(payload.indices or [], case["indices"])
         self.assertEqual([bits_of(value) for value in payload.values or []], case["value_bits"])
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "pliant/common/errors.h"
@@ -32,21 +33,28 @@ struct WireHeader {
   std::uint32_t epoch;
   std::uint32_t bucket;
   std::uint32_t slice;
-  std::uint32_t sender;
+  std::uint16_t sender;
+  std::uint16_t voted;
   std::uint32_t length;
   std::uint32_t count;
-  std::uint64_t index_bytes;
-  std::uint64_t value_bytes;
+  std::uint32_t index_words;  // streams are padded to words of 8 bytes
+  std::uint32_t value_words;
+  float unsent;
+  float vote;
+
+  [[nodiscard]] std::uint64_t index_bytes() const { return 8ULL * index_words; }
+  [[nodiscard]] std::uint64_t value_bytes() const { return 8ULL * value_words; }
 };
-static_assert(sizeof(WireHeader) == plan::kPayloadHeaderBytes && offsetof(WireHeader, value_bytes) == 56);
+static_assert(sizeof(WireHeader) == plan::kPayloadHeaderBytes && offsetof(WireHeader, vote) == 60);
 
 constexpr std::array<char, 4> kMagic = {'P', 'L', 'P', 'L'};
+constexpr float kLargest = std::numeric_limits<float>::max();
 constexpr std::size_t kCheckedFrom = 16;  // the checksum covers everything from here on, seeded with the 8 bytes before it
 
 // The lowest two bits of the flags are plan::Contents.
 constexpr std::uint8_t kContentsBits = 3;
 constexpr std::uint8_t kNonFiniteBit = 4;
-constexpr std::uint8_t kVoidBit = 8;
+constexpr std::uint8_t kRefusedBit = 8;
 
 bool has_indices(Contents contents) { return contents != Contents::kValues; }
 bool has_values(Contents contents) { return contents != Contents::kIndices; }
@@ -67,6 +75,7 @@ void require_encodable(const Envelope& envelope, std::size_t count, std::span<co
                                                                                           std::min<std::size_t>(count, envelope.length))
                                                                : 0) +
                                (has_values(envelope.contents) ? plan::value_stream_bytes(envelope.codes.values, count) : 0));
+  require(envelope.sender < 65536, "encode: sender {}, ranks are below 65536", envelope.sender);
   require(count <= envelope.length, "encode: {} entries of a span of {}", count, envelope.length);
   require(indices.size() == count || (indices.empty() && !has_indices(envelope.contents)), "encode: {} indices for {} values",
           indices.size(), count);
@@ -85,24 +94,27 @@ std::span<std::byte> write(const Envelope& envelope, Marks marks, std::span<cons
   header.magic = kMagic;
   header.version = kPayloadVersion;
   header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(envelope.contents) | (marks.non_finite ? kNonFiniteBit : 0U) |
-                                           (marks.is_void ? kVoidBit : 0U));
+                                           (marks.refused ? kRefusedBit : 0U));
   header.step = envelope.step;
   header.epoch = envelope.epoch;
   header.bucket = envelope.bucket;
   header.slice = envelope.slice;
-  header.sender = envelope.sender;
+  header.sender = static_cast<std::uint16_t>(envelope.sender);
+  header.voted = marks.voted;
+  header.unsent = std::clamp(marks.unsent, 0.0F, kLargest);
+  header.vote = std::clamp(marks.vote, 0.0F, kLargest);
   header.length = envelope.length;
   header.count = static_cast<std::uint32_t>(count);
   std::byte* end = out.data() + sizeof(header);
   if (has_indices(envelope.contents)) {
     header.index_code = static_cast<std::uint8_t>(envelope.codes.indices);
-    header.index_bytes = write_indices(envelope.codes.indices, envelope.length, indices, end);
-    end += header.index_bytes;
+    header.index_words = static_cast<std::uint32_t>(write_indices(envelope.codes.indices, envelope.length, indices, end) / 8);
+    end += header.index_bytes();
   }
   if (has_values(envelope.contents)) {
     header.value_code = static_cast<std::uint8_t>(envelope.codes.values);
-    header.value_bytes = write_values(envelope.codes.values, values, end, on_differences);
-    end += header.value_bytes;
+    header.value_words = static_cast<std::uint32_t>(write_values(envelope.codes.values, values, end, on_differences) / 8);
+    end += header.value_bytes();
   }
   const std::span<std::byte> payload(out.data(), end);
   std::memcpy(out.data(), &header, sizeof(header));
@@ -140,17 +152,20 @@ WireHeader read_header(std::span<const std::byte> bytes, const Judge& judge) {
   judge.check(header.magic == kMagic, "magic", "not the start of a payload");
   judge.match<int>("version", header.version, kPayloadVersion);
   const std::size_t room = bytes.size() - sizeof(header);
-  judge.check(header.index_bytes <= room, "index_bytes", "{}, only {} arrived", header.index_bytes, room);
-  judge.check(header.value_bytes <= room - header.index_bytes, "value_bytes", "{}, only {} arrived", header.value_bytes,
-              room - header.index_bytes);
+  judge.check(header.index_bytes() <= room, "index_words", "{}, only {} arrived", header.index_bytes(), room);
+  judge.check(header.value_bytes() <= room - header.index_bytes(), "value_words", "{}, only {} arrived", header.value_bytes(),
+              room - header.index_bytes());
   return header;
 }
 
-std::size_t total_bytes(const WireHeader& header) { return sizeof(header) + header.index_bytes + header.value_bytes; }
+std::size_t total_bytes(const WireHeader& header) { return sizeof(header) + header.index_bytes() + header.value_bytes(); }
 
 void check_codes(const WireHeader& header, const Judge& judge) {
   const auto contents = header.flags & kContentsBits;
-  judge.check(contents != 0 && header.flags < 2 * kVoidBit, "flags", "{:#x}", header.flags);
+  judge.check(contents != 0 && header.flags < 2 * kRefusedBit, "flags", "{:#x}", header.flags);
+  // Written as comparisons that a NaN fails.
+  judge.check(header.unsent >= 0 && header.unsent <= kLargest, "unsent", "{}", header.unsent);
+  judge.check(header.vote >= 0 && header.vote <= kLargest, "vote", "{}", header.vote);
   judge.check(header.index_code < plan::kIndexCodes.size(), "index_code", "{}", header.index_code);
   judge.check(header.value_code < plan::kValueCodes.size(), "value_code", "{}", header.value_code);
 }
@@ -160,7 +175,7 @@ void check_expected(const WireHeader& header, const Envelope& expected, const Ju
   judge.match("step", header.step, expected.step);
   judge.match("bucket", header.bucket, expected.bucket);
   judge.match("slice", header.slice, expected.slice);
-  judge.match("sender", header.sender, expected.sender);
+  if (expected.sender != kAnySender) judge.match<std::uint32_t>("sender", header.sender, expected.sender);
   judge.match("length", header.length, expected.length);
   judge.match<int>("contents", header.flags & kContentsBits, static_cast<int>(expected.contents));
   judge.match<int>("index_code", header.index_code, has_indices(expected.contents) ? static_cast<int>(expected.codes.indices) : 0);
@@ -174,12 +189,21 @@ void check_sizes(const WireHeader& header, const Envelope& expected, std::size_t
       has_indices(expected.contents) ? plan::index_stream_bound(expected.codes.indices, header.length, header.count) : 0;
   const std::uint64_t values = has_values(expected.contents) ? plan::value_stream_bytes(expected.codes.values, header.count) : 0;
   const bool exact = expected.codes.indices != plan::IndexCode::kRice;
-  judge.check(exact ? header.index_bytes == indices : header.index_bytes <= indices, "index_bytes", "{} for {} entries of {}, {} {}",
-              header.index_bytes, header.count, header.length, exact ? "must be" : "at most", indices);
-  judge.check(header.value_bytes == values, "value_bytes", "{} for {} entries, must be {}", header.value_bytes, header.count, values);
+  judge.check(exact ? header.index_bytes() == indices : header.index_bytes() <= indices, "index_words", "{} for {} entries of {}, {} {}",
+              header.index_bytes(), header.count, header.length, exact ? "must be" : "at most", indices);
+  judge.check(header.value_bytes() == values, "value_words", "{} for {} entries, must be {}", header.value_bytes(), header.count, values);
 }
 
 }  // namespace
+
+void merge(Marks& into, const Marks& other) {
+  into.non_finite = into.non_finite || other.non_finite;
+  into.refused = into.refused || other.refused;
+  if (other.vote > into.vote || (other.vote == into.vote && other.voted < into.voted)) {
+    into.vote = other.vote;
+    into.voted = other.voted;
+  }
+}
 
 std::span<std::byte> encode(const Envelope& envelope, Marks marks, std::span<const std::uint32_t> indices, std::span<float> values,
                             std::span<float> differences, std::span<std::byte> out) {
@@ -215,10 +239,14 @@ Opened open(std::span<const std::byte> bytes, const Envelope& expected, std::siz
   check_expected(header, expected, judge);
   check_sizes(header, expected, most, judge);
   return {.envelope = expected,
-          .marks = {.non_finite = (header.flags & kNonFiniteBit) != 0, .is_void = (header.flags & kVoidBit) != 0},
+          .marks = {.non_finite = (header.flags & kNonFiniteBit) != 0,
+                    .refused = (header.flags & kRefusedBit) != 0,
+                    .unsent = header.unsent,
+                    .vote = header.vote,
+                    .voted = header.voted},
           .count = header.count,
-          .index_stream = payload.subspan(sizeof(header), header.index_bytes),
-          .value_stream = payload.subspan(sizeof(header) + header.index_bytes),
+          .index_stream = payload.subspan(sizeof(header), header.index_bytes()),
+          .value_stream = payload.subspan(sizeof(header) + header.index_bytes()),
           .bytes = payload.size()};
 }
 

@@ -23,18 +23,28 @@ struct Envelope {
   std::uint32_t epoch = 0;   // of the plan
   std::uint32_t bucket = 0;  // or chunk
   std::uint32_t slice = 0;   // of the bucket, where it travels in slices; else 0
-  std::uint32_t sender = 0;  // rank
+  std::uint32_t sender = 0;  // rank, below 65536
   std::uint32_t length = 0;  // of the span that indices point into
   plan::Codes codes;
   plan::Contents contents = plan::Contents::kBoth;
 };
 
-// What only the sender knows, besides its entries.
+// To expect no sender in particular: where a sum is passed on, the payload's sender is whoever completed it.
+inline constexpr std::uint32_t kAnySender = ~std::uint32_t{0};
+
+// What only the sender knows, besides its entries. Where payloads are added on the way, so are these.
 struct Marks {
-  bool non_finite = false;  // the contribution had an entry that is not finite; such an entry is never among the values
-  bool is_void = false;     // the sender's part counts for nothing, and with it the exchange
+  bool non_finite = false;  // a contribution had an entry that is not finite; such an entry is never among the values
+  bool refused = false;     // somebody refused what it was sent: the exchange has failed
+  float unsent = 0;         // energy that was accumulated and not sent
+  float vote = 0;           // for the next leader: the energy of the largest entries of rank `voted`
+  std::uint16_t voted = 0;
   bool operator==(const Marks&) const = default;
 };
+
+// Either's flags and the larger vote (the lower rank's of equals), however often they meet. What was not sent is a sum, which
+// the one who adds payloads forms with them.
+void merge(Marks& into, const Marks& other);
 
 // A payload that must not be used. field() is the name docs/formats/payload.md has for what is wrong with it.
 class PayloadError : public std::runtime_error {

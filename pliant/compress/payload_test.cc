@@ -104,11 +104,11 @@ TEST(Payload, EveryEntryOfASpanOrOnlyItsLast) {
 TEST(Payload, WithoutEntriesIsItsHeader) {
   for (const Codes codes : all_codes()) {
     Entries none;
-    const auto bytes = encoded(envelope_of(1'000'000, codes), none, {.is_void = true});
+    const auto bytes = encoded(envelope_of(1'000'000, codes), none, {.refused = true});
     EXPECT_EQ(bytes.size(), plan::kPayloadHeaderBytes);
     const Opened opened = open(bytes, envelope_of(1'000'000, codes), 0);
     EXPECT_EQ(opened.count, 0U);
-    EXPECT_EQ(opened.marks, Marks{.is_void = true});
+    EXPECT_EQ(opened.marks, Marks{.refused = true});
   }
 }
 
@@ -340,10 +340,12 @@ TEST(Refusal, EveryFieldOfTheHeaderIsChecked) {
   EXPECT_EQ(with(7, std::uint8_t{0}), "flags");
   EXPECT_EQ(with(7, std::uint8_t{16 + 3}), "flags");
   EXPECT_EQ(with(44, std::uint32_t{1001}), "count");
-  EXPECT_EQ(with(44, std::uint32_t{5}), "value_bytes");
-  EXPECT_EQ(with(48, UINT64_MAX), "index_bytes");
-  EXPECT_EQ(with(56, UINT64_MAX - 63), "value_bytes");
-  EXPECT_EQ(with(56, std::uint64_t{8}), "value_bytes");
+  EXPECT_EQ(with(44, std::uint32_t{5}), "value_words");
+  EXPECT_EQ(with(48, UINT32_MAX), "index_words");
+  EXPECT_EQ(with(52, UINT32_MAX - 7), "value_words");
+  EXPECT_EQ(with(52, std::uint32_t{1}), "value_words");
+  EXPECT_EQ(with(56, -1.0F), "unsent");
+  EXPECT_EQ(with(60, std::numeric_limits<float>::quiet_NaN()), "vote");
   auto unsigned_ = good.bytes;
   unsigned_[20] ^= std::byte{1};
   EXPECT_EQ(fault(unsigned_, good.envelope), "checksum");
@@ -448,6 +450,14 @@ TEST(Refusal, EncodingWhatCannotBeASelectionChangesNothing) {
   std::vector<float> lost(1);
   EXPECT_THROW(encode(envelope, {}, std::vector<std::uint32_t>{1}, values, lost, std::span(out).first(70)), ContractError);
   EXPECT_THROW(encode(envelope, {}, std::vector<std::uint32_t>{1}, values, {}, out), ContractError);
+}
+
+TEST(Marks, MergeAsTheirPayloadsAreAdded) {
+  Marks marks{.unsent = 1, .vote = 2, .voted = 7};
+  merge(marks, {.non_finite = true, .unsent = 3, .vote = 2, .voted = 3});
+  EXPECT_EQ(marks, (Marks{.non_finite = true, .unsent = 1, .vote = 2, .voted = 3}));
+  merge(marks, {.refused = true, .vote = 5, .voted = 9});
+  EXPECT_EQ(marks, (Marks{.non_finite = true, .refused = true, .unsent = 1, .vote = 5, .voted = 9}));
 }
 
 }  // namespace

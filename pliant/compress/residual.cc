@@ -5,10 +5,16 @@
 #include <limits>
 
 #include "pliant/common/errors.h"
+#include "pliant/kernels/sparse.h"
 
 namespace pliant::compress {
 
 Residual::Residual(std::size_t entries) : entries_(entries) { std::ranges::fill(entries_.span(), 0.0F); }
+
+void take_out(std::span<float> residual, std::span<const std::uint32_t> indices, std::span<float> values) {
+  require(indices.size() == values.size(), "{} indices with {} values", indices.size(), values.size());
+  kernels::gather_clear(residual, indices, values);
+}
 
 void put_back(std::span<float> residual, const Selection& selection) { put_back(residual, selection.indices(), selection.values()); }
 

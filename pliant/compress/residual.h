@@ -23,6 +23,9 @@ class Residual {
   Buffer<float> entries_;
 };
 
+// values[j] = what residual has at indices[j], and has no longer: what a rank that follows a leader's indices sends.
+void take_out(std::span<float> residual, std::span<const std::uint32_t> indices, std::span<float> values);
+
 // Undoes a selection: every place gets back exactly what was taken from it, bit for bit where nothing has been added since
 // (the place is zero), and by addition where something has. A sum that would overflow stays at the largest finite number.
 void put_back(std::span<float> residual, const Selection& selection);

@@ -51,12 +51,12 @@ inline std::vector<std::byte> encoded(const Envelope& envelope, Entries& entries
 inline void sign(std::span<std::byte> bytes) {
   if (bytes.size() < plan::kPayloadHeaderBytes) return;
   std::uint64_t seed;
-  std::array<std::uint64_t, 2> stream_bytes;
+  std::array<std::uint32_t, 2> stream_words;
   std::memcpy(&seed, bytes.data(), sizeof(seed));
-  std::memcpy(&stream_bytes, bytes.data() + 48, sizeof(stream_bytes));
-  const std::size_t room = bytes.size() - plan::kPayloadHeaderBytes;
-  if (stream_bytes[0] > room || stream_bytes[1] > room - stream_bytes[0]) return;
-  const std::uint64_t checksum = hash(bytes.subspan(16, 48 + stream_bytes[0] + stream_bytes[1]), seed);
+  std::memcpy(&stream_words, bytes.data() + 48, sizeof(stream_words));
+  const std::size_t streams = 8 * (std::size_t{stream_words[0]} + stream_words[1]);
+  if (streams > bytes.size() - plan::kPayloadHeaderBytes) return;
+  const std::uint64_t checksum = hash(bytes.subspan(16, 48 + streams), seed);
   std::memcpy(bytes.data() + 8, &checksum, sizeof(checksum));
 }
 

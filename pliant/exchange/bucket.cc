@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/exchange/bucket.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "pliant/common/split.h"
+#include "pliant/compress/gain.h"
+
+namespace pliant::exchange {
+namespace {
+
+std::vector<std::size_t> differences(const std::vector<std::size_t>& begins) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t b = 0; b + 1 < begins.size(); ++b) sizes.push_back(begins[b + 1] - begins[b]);
+  return sizes;
+}
+
+}  // namespace
+
+Bucket::Bucket(std::span<float> residual, compress::Selector* model, std::size_t index)
+    : residual_(residual), own_(compress::Method::kExact, {residual.size()}), model_(model), index_(index) {}
+
+std::size_t Bucket::quota(const Terms& terms) const {
+  if (terms.quota > 0) return std::min(terms.quota, size());
+  // At least one entry: a bucket of which nothing is ever sent would keep everything in its residual.
+  const auto wanted = static_cast<std::size_t>(std::llround(terms.plan.density * static_cast<double>(size())));
+  return std::min(std::max<std::size_t>(wanted, 1), size());
+}
+
+compress::Outcome Bucket::select(const Terms& terms, const compress::Contribution& contribution, compress::Selection& out) {
+  residual_used = true;
+  if (model_ != nullptr) return model_->select(index_, contribution, residual_, out);
+  const std::size_t keep = quota(terms);
+  if (aimed_ != keep) own_.aim({{.keep = keep, .quota = keep}});
+  aimed_ = keep;
+  const auto outcome = own_.select(0, contribution, residual_, out);
+  own_.end_step();
+  return outcome;
+}
+
+compress::Outcome Bucket::accumulate(const compress::Contribution& contribution) {
+  residual_used = true;
+  const auto outcome = selector().accumulate(index_, contribution, residual_);
+  if (model_ == nullptr) own_.end_step();
+  return outcome;
+}
+
+Bucket::Slices Bucket::select_slices(const Terms& terms, int count, const compress::Contribution& contribution) {
+  residual_used = true;
+  Slices slices{.begins = split_points(size(), static_cast<std::size_t>(count))};
+  const std::vector<std::size_t> sizes = differences(slices.begins);
+  const std::size_t share = (quota(terms) + sizes.size() - 1) / sizes.size();
+  for (const std::size_t length : sizes) slices.quotas.push_back(std::min(share, length));
+  if (!slicer_ || slice_quotas_.size() != sizes.size()) slicer_.emplace(compress::Method::kExact, sizes);
+  if (slice_quotas_ != slices.quotas) {
+    std::vector<compress::Amount> amounts;
+    for (const std::size_t keep : slices.quotas) amounts.push_back({.keep = keep, .quota = keep});
+    slicer_->aim(amounts);
+    slice_quotas_ = slices.quotas;
+  }
+  slices.selections.resize(sizes.size());
+  for (std::size_t b = 0; b < sizes.size(); ++b) {
+    const auto part = slice_of(contribution, slices.begins[b], sizes[b]);
+    slices.tally += slicer_->select(b, part, residual_.subspan(slices.begins[b], sizes[b]), slices.selections[b]).tally;
+  }
+  slicer_->end_step();
+  return slices;
+}
+
+double Bucket::top_energy(const Terms& terms, const compress::Outcome& outcome) const {
+  if (outcome.tally.kept > 0) return outcome.tally.kept_energy;
+  const compress::Selector& selector = model_ != nullptr ? *model_ : own_;
+  const std::array densities = {terms.plan.density};
+  const auto curve = compress::gain_curve(selector.picture(), {}, densities);
+  return outcome.tally.energy * (curve.empty() ? 1 : curve.front().gain);
+}
+
+std::unique_ptr<Workspace> Bucket::borrow_workspace() {
+  if (idle_.empty()) return std::make_unique<Workspace>();
+  auto workspace = std::move(idle_.back());
+  idle_.pop_back();
+  workspace->reset();
+  return workspace;
+}
+
+void Bucket::give_back(std::unique_ptr<Workspace> workspace) { idle_.push_back(std::move(workspace)); }
+
+compress::Contribution slice_of(const compress::Contribution& contribution, std::size_t begin, std::size_t count) {
+  if (const auto* gradient = std::get_if<compress::Gradient>(&contribution))
+    return compress::Gradient{gradient->values.subspan(begin, count)};
+  const auto& progress = std::get<compress::Progress>(contribution);
+  return compress::Progress{progress.parameters.subspan(begin, count), progress.reference.subspan(begin, count)};
+}
+
+}  // namespace pliant::exchange

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// An all-reduce of values that travel in a code: each hop carries a payload of values alone. Whoever encodes banks the
+// rounding, and a sum that is complete is encoded once and passed on as it is, so all ranks decode the same bits.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "pliant/compress/payload.h"
+#include "pliant/exchange/complaint.h"
+#include "pliant/exchange/run.h"
+#include "pliant/exchange/workspace.h"
+
+namespace pliant::exchange {
+
+class CodedSum final : public Blocks {
+ public:
+  // Sums `values`, which are finite, in place, cut into `count` blocks. `envelope` says what the payloads are for; length,
+  // slice and contents are filled in. `marks` are this rank's, and at the end everybody's. What rounding takes away on
+  // this rank is added to `banked`, as long as `values`.
+  CodedSum(std::span<float> values, std::span<float> banked, int count, const compress::Envelope& envelope, compress::Marks& marks,
+           Workspace& workspace, Complaint& complaint);
+
+  comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
+  comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
+  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+
+ private:
+  [[nodiscard]] std::span<float> block(std::span<float> of, int b) const;
+  [[nodiscard]] compress::Envelope envelope_of(int b) const;
+  [[nodiscard]] comm::Region encode(int b);
+  void take(int b, schedule::OnArrival on_arrival, const comm::Region& payload);
+
+  std::span<float> values_;
+  std::span<float> banked_;
+  std::vector<std::size_t> begins_;
+  compress::Envelope envelope_;
+  compress::Marks& marks_;
+  std::vector<float> unsent_;                          // by block: of those whose values are in it
+  std::vector<std::optional<comm::Region>> complete_;  // a block's final sum in wire form
+  std::vector<float> scratch_;
+  std::vector<float> differences_;
+  Workspace& workspace_;
+  Complaint& complaint_;
+};
+
+}  // namespace pliant::exchange

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The first thing that was wrong with what others sent. A rank that refuses a payload still plays the schedule to its end,
+// so that nobody waits for it in vain; then it throws.
+#pragma once
+
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace pliant::exchange {
+
+// Another rank refused what it was sent, and said so in its own payloads.
+class RefusedByPeer : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Complaint {
+ public:
+  // Runs `work` and keeps the exception if it throws one. Returns whether all is well.
+  template <typename Work>
+  bool attempt(Work&& work) {
+    try {
+      std::forward<Work>(work)();
+      return true;
+    } catch (const RefusedByPeer&) {  // the refusal itself says more than its echo
+      if (!first_) first_ = std::current_exception();
+    } catch (...) {
+      if (!first_ || echo_) first_ = std::current_exception();
+      echo_ = false;
+      return false;
+    }
+    echo_ = true;
+    return false;
+  }
+
+  [[nodiscard]] bool any() const { return first_ != nullptr; }
+  void raise() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::exception_ptr first_;
+  bool echo_ = false;
+};
+
+}  // namespace pliant::exchange

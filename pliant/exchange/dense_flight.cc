@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+// dense: everything accumulated, by the engine's own all-reduce or by a schedule, in f32 or f16.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "pliant/compress/residual.h"
+#include "pliant/exchange/coded_sum.h"
+#include "pliant/exchange/dense.h"
+#include "pliant/exchange/schemes.h"
+
+namespace pliant::exchange {
+namespace {
+
+bool all_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return value - value == 0; });
+}
+
+// f32 is multiplied by 1/N before it is summed: so does DDP, and so the two agree bit for bit at every N. A lossy code is
+// summed first, since a rounding error banked in units of 1/N would have to be multiplied by N.
+class DenseFlight final : public Flight {
+ public:
+  DenseFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms, const compress::Contribution& contribution,
+              std::span<float> in_place)
+      : Flight(communicator, bucket, terms), work_(in_place) {
+    if (work_.empty()) {
+      buffer_ = Buffer<float>(bucket.size());
+      work_ = buffer_.span();
+    }
+    if (const auto* gradient = std::get_if<compress::Gradient>(&contribution)) {
+      take_gradient(gradient->values);
+    } else {
+      take_progress(contribution);
+    }
+    report_.kept = work_.size();
+    if (coded()) {
+      clean();
+      banked_.assign(work_.size(), 0.0F);
+    } else {
+      const float scale = 1.0F / static_cast<float>(ranks_);
+      for (float& value : work_) value *= scale;
+    }
+    report_.select = communicator.now() - departed_;
+  }
+
+  void travel(comm::Communicator& communicator) override {
+    const plan::AllReduce reduce = terms_.plan.reduce;
+    if (reduce == plan::AllReduce::kEngine && communicator.capabilities().own_all_reduce) {
+      report_.traffic = {.entered = communicator.now(), .sent = {static_cast<std::int64_t>(work_.size_bytes())}, .messages = 1};
+      communicator.all_reduce(work_);
+      report_.traffic.finished = communicator.now();
+    } else {
+      const auto name = reduce == plan::AllReduce::kEngine ? "halving-doubling" : to_string(reduce);
+      const auto& builder = schedule::find_builder(schedule::Collective::kAllReduce, name);
+      const schedule::Shape shape{.size = ranks_};
+      if (coded()) {
+        CodedSum sum(work_, banked_, builder.blocks(shape), envelope(), marks_, *workspace_, complaint_);
+        report_.traffic = run(communicator, builder.build(rank_, shape), sum, run_options());
+      } else {
+        DenseBlocks blocks({work_, buffer_.owner()}, builder.blocks(shape), *workspace_);
+        report_.traffic = run(communicator, builder.build(rank_, shape), blocks, run_options());
+      }
+    }
+    report_.wire = report_.traffic.finished - report_.traffic.entered;
+    complaint_.raise();
+    // All ranks hold the same bits, so all find the same. A gradient that leaves no residual behind is not looked at: DDP
+    // would hand it on as it is.
+    if (!coded() && (!own_.empty() || bucket_.residual_used)) marks_.non_finite = !all_finite(work_);
+  }
+
+  void add_own_part(std::span<float> to) const override {
+    for (std::size_t i = 0; i < own_.size(); ++i) to[i] += own_[i];
+  }
+
+  // Gradients: the residual was only read. Updates: it was emptied into own_.
+  void give_back() override {
+    for (std::size_t i = 0; i < own_.size(); ++i) {
+      if (own_[i] != 0) put_back_at(i, own_[i]);
+    }
+  }
+
+ protected:
+  void write_average(std::span<float> out) override {
+    if (coded()) {
+      const float scale = 1.0F / static_cast<float>(ranks_);
+      std::ranges::transform(work_, out.begin(), [scale](float sum) { return sum * scale; });
+    } else if (out.data() != work_.data()) {
+      std::ranges::copy(work_, out.begin());
+    }
+  }
+
+  void settle() override {
+    const bool gradients = own_.empty();
+    if (gradients && bucket_.residual_used) std::ranges::fill(bucket_.residual(), 0.0F);
+    if (gradients) bucket_.residual_used = false;
+    for (std::size_t i = 0; i < banked_.size(); ++i) {
+      if (banked_[i] == 0) continue;
+      put_back_at(i, banked_[i]);
+      bucket_.residual_used = true;
+    }
+  }
+
+ private:
+  [[nodiscard]] bool coded() const { return terms_.plan.values != plan::ValueCode::kF32; }
+
+  void put_back_at(std::size_t i, float value) {
+    const auto index = static_cast<std::uint32_t>(i);
+    compress::put_back(bucket_.residual(), {&index, 1}, {&value, 1});
+  }
+
+  void take_gradient(std::span<const float> gradient) {
+    if (!bucket_.residual_used) {
+      if (gradient.data() != work_.data()) std::ranges::copy(gradient, work_.begin());
+      return;
+    }
+    std::ranges::transform(gradient, bucket_.residual(), work_.begin(), std::plus<>());
+  }
+
+  // One NaN tells everyone that this rank's progress was not finite.
+  void take_progress(const compress::Contribution& contribution) {
+    const auto outcome = bucket_.accumulate(contribution);
+    own_.assign(bucket_.residual().begin(), bucket_.residual().end());
+    std::ranges::fill(bucket_.residual(), 0.0F);
+    std::ranges::copy(own_, work_.begin());
+    if (outcome.tally.non_finite == 0) return;
+    marks_.non_finite = true;
+    if (!work_.empty()) work_.front() = std::numeric_limits<float>::quiet_NaN();
+  }
+
+  // A code takes finite values only; the mark tells the rest.
+  void clean() {
+    for (float& value : work_) {
+      if (std::isfinite(value)) continue;
+      value = 0;
+      marks_.non_finite = true;
+    }
+  }
+
+  Buffer<float> buffer_;
+  std::span<float> work_;      // what is summed, in place
+  std::vector<float> own_;     // updates: this rank's part
+  std::vector<float> banked_;  // f16: what this rank's rounding took away
+};
+
+}  // namespace
+
+std::unique_ptr<Flight> depart_dense(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+                                     const compress::Contribution& contribution, std::span<float> in_place) {
+  return std::make_unique<DenseFlight>(communicator, bucket, terms, contribution, in_place);
+}
+
+}  // namespace pliant::exchange

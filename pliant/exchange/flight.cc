@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/exchange/flight.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "pliant/common/errors.h"
+#include "pliant/exchange/schemes.h"
+
+namespace pliant::exchange {
+
+Flight::Flight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms)
+    : bucket_(bucket),
+      terms_(terms),
+      rank_(communicator.rank()),
+      ranks_(communicator.size()),
+      departed_(communicator.now()),
+      workspace_(bucket.borrow_workspace()) {}
+
+Flight::~Flight() { bucket_.give_back(std::move(workspace_)); }
+
+Report Flight::land(std::span<float> out) {
+  require(out.size() == bucket_.size(), "exchange: a result of {} for a bucket of {}", out.size(), bucket_.size());
+  if (!marks_.non_finite) write_average(out);
+  report_.is_void = marks_.non_finite;
+  if (report_.is_void) {
+    give_back();
+    const bool gradients = terms_.plan.kind == plan::Kind::kGradients;
+    std::ranges::fill(out, gradients ? std::numeric_limits<float>::quiet_NaN() : 0.0F);
+    report_.updated_fraction = 0;
+    return report_;
+  }
+  settle();
+  if (terms_.plan.scheme != plan::Scheme::kDense && !out.empty()) {
+    report_.updated_fraction = static_cast<double>(updated_) / static_cast<double>(out.size());
+    const double unsent = static_cast<double>(marks_.unsent) / (static_cast<double>(ranks_) * ranks_);
+    report_.aggregate_gain = applied_energy_ + unsent > 0 ? applied_energy_ / (applied_energy_ + unsent) : 1;
+  }
+  return report_;
+}
+
+compress::Envelope Flight::envelope() const {
+  return {.step = terms_.step,
+          .epoch = terms_.epoch,
+          .bucket = terms_.bucket,
+          .sender = static_cast<std::uint32_t>(rank_),
+          .length = static_cast<std::uint32_t>(bucket_.size()),
+          .codes = {terms_.plan.indices, terms_.plan.values}};
+}
+
+RunOptions Flight::run_options() const { return {.tag = terms_.bucket, .deadline = terms_.deadline, .epoch = terms_.epoch}; }
+
+void Flight::note_tally(const kernels::Tally& tally) {
+  marks_.non_finite = tally.non_finite > 0;
+  marks_.unsent = static_cast<float>(std::max(0.0, tally.energy - tally.kept_energy));
+  report_.kept = tally.kept;
+  report_.gain = tally.energy > 0 ? tally.kept_energy / tally.energy : 1;
+}
+
+compress::Opened Flight::open(const comm::Region& payload, const compress::Envelope& expected, std::size_t most) {
+  const compress::Opened opened = compress::open(payload.bytes, expected, most);
+  compress::merge(marks_, opened.marks);
+  if (opened.marks.refused) throw RefusedByPeer(fmt::format("rank {} refused what it was sent", expected.sender));
+  return opened;
+}
+
+void Flight::add_scaled(std::span<float> out, std::span<const std::uint32_t> indices, std::span<const float> values, std::size_t begin) {
+  const float scale = 1.0F / static_cast<float>(ranks_);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    float& place = out[begin + indices[i]];
+    const float before = place;
+    place += values[i] * scale;
+    updated_ += static_cast<std::size_t>(before == 0 && place != 0);
+    updated_ -= static_cast<std::size_t>(before != 0 && place == 0);
+    applied_energy_ += static_cast<double>(place) * place - static_cast<double>(before) * before;
+  }
+}
+
+std::unique_ptr<Flight> depart(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+                               const compress::Contribution& contribution, std::span<float> in_place) {
+  plan::check(terms.plan);
+  switch (terms.plan.scheme) {
+    case plan::Scheme::kUnion:
+      return depart_union(communicator, bucket, terms, contribution);
+    case plan::Scheme::kShared:
+      return depart_shared(communicator, bucket, terms, contribution);
+    case plan::Scheme::kSrs:
+      return depart_srs(communicator, bucket, terms, contribution);
+    case plan::Scheme::kDense:
+      break;
+  }
+  return depart_dense(communicator, bucket, terms, contribution, in_place);
+}
+
+Report exchange(comm::Communicator& communicator, Bucket& bucket, const Terms& terms, const compress::Contribution& contribution,
+                std::span<float> out) {
+  const auto flight = depart(communicator, bucket, terms, contribution, out);
+  try {
+    flight->travel(communicator);
+  } catch (...) {
+    flight->give_back();
+    throw;
+  }
+  return flight->land(out);
+}
+
+}  // namespace pliant::exchange

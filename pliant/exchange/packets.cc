@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/exchange/packets.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "pliant/common/split.h"
+#include "pliant/compress/payload.h"
+
+namespace pliant::exchange {
+namespace {
+
+using Length = std::uint64_t;  // what a part's message begins with
+
+void append(std::byte*& to, std::span<const std::byte> from) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size());
+  to += from.size();
+}
+
+}  // namespace
+
+comm::Region pack(std::span<const comm::Region> payloads, Workspace& workspace) {
+  if (payloads.size() == 1) return payloads.front();
+  std::size_t total = 0;
+  for (const auto& payload : payloads) total += payload.bytes.size();
+  comm::Region message = workspace.take(total);
+  std::byte* to = message.bytes.data();
+  for (const auto& payload : payloads) append(to, payload.bytes);
+  return message;
+}
+
+std::vector<comm::Region> unpack(const comm::Region& message, std::size_t count) {
+  std::vector<comm::Region> payloads;
+  std::span<std::byte> rest = message.bytes;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t size = compress::payload_bytes(rest);
+    payloads.push_back({rest.first(size), message.owner});
+    rest = rest.subspan(size);
+  }
+  if (!rest.empty())
+    throw compress::CorruptPayload("size", fmt::format("a message of {} payloads: corrupt size: {} bytes too many", count, rest.size()));
+  return payloads;
+}
+
+Packets::Packets(std::vector<std::size_t> bounds, Workspace& workspace, Complaint& complaint)
+    : bounds_(std::move(bounds)), payloads_(bounds_.size()), workspace_(workspace), complaint_(complaint) {}
+
+comm::Region Packets::outgoing(const schedule::Move& move, schedule::OnArrival) {
+  std::vector<comm::Region> payloads;
+  for (const int b : move.blocks) payloads.push_back(payloads_[static_cast<std::size_t>(b)]);
+  return pack(payloads, workspace_);
+}
+
+comm::Region Packets::room(const schedule::Move& move, schedule::OnArrival) {
+  std::size_t bytes = 0;
+  for (const int b : move.blocks) bytes += bounds_[static_cast<std::size_t>(b)];
+  return workspace_.take(bytes);
+}
+
+void Packets::arrived(const schedule::Move& move, schedule::OnArrival, const comm::Region& message) {
+  complaint_.attempt([&] {
+    const auto payloads = unpack(message, move.blocks.size());
+    for (std::size_t i = 0; i < payloads.size(); ++i) put(move.blocks[i], payloads[i]);
+  });
+}
+
+Parts::Parts(comm::Region payload, std::size_t bound, int count, Workspace& workspace, Complaint& complaint)
+    : count_(static_cast<std::size_t>(count)),
+      bound_(bound),
+      whole_(payload.bytes.empty() ? workspace.take(bound) : payload),
+      length_(payload.bytes.size()),
+      workspace_(workspace),
+      complaint_(complaint) {}
+
+std::span<std::byte> Parts::part(int b) const {
+  const std::size_t begin = split_point(length_, count_, static_cast<std::size_t>(b));
+  return whole_.bytes.subspan(begin, split_point(length_, count_, static_cast<std::size_t>(b) + 1) - begin);
+}
+
+comm::Region Parts::outgoing(const schedule::Move& move, schedule::OnArrival) {
+  std::size_t bytes = sizeof(Length);
+  for (const int b : move.blocks) bytes += part(b).size();
+  comm::Region message = workspace_.take(bytes);
+  std::byte* to = message.bytes.data();
+  const Length length = length_;
+  append(to, std::as_bytes(std::span(&length, 1)));
+  for (const int b : move.blocks) append(to, part(b));
+  return message;
+}
+
+comm::Region Parts::room(const schedule::Move& move, schedule::OnArrival) {
+  return workspace_.take(sizeof(Length) + move.blocks.size() * (bound_ / count_ + 1));
+}
+
+void Parts::arrived(const schedule::Move& move, schedule::OnArrival, const comm::Region& message) {
+  complaint_.attempt([&] {
+    Length length = 0;
+    if (message.bytes.size() >= sizeof(length)) std::memcpy(&length, message.bytes.data(), sizeof(length));
+    const auto corrupt = [](const std::string& why) {
+      throw compress::CorruptPayload("size", "a part of a payload: corrupt size: " + why);
+    };
+    if (length == 0 || length > bound_) corrupt(fmt::format("{} bytes, at most {} are expected", length, bound_));
+    if (length_ != 0 && length_ != length) corrupt(fmt::format("{} bytes, another part said {}", length, length_));
+    length_ = length;
+    std::span<const std::byte> rest = message.bytes.subspan(sizeof(length));
+    for (const int b : move.blocks) {
+      const auto mine = part(b);
+      if (rest.size() < mine.size()) corrupt(fmt::format("{} bytes are missing", mine.size() - rest.size()));
+      if (!mine.empty()) std::memcpy(mine.data(), rest.data(), mine.size());
+      rest = rest.subspan(mine.size());
+    }
+    if (!rest.empty()) corrupt(fmt::format("{} bytes too many", rest.size()));
+  });
+}
+
+}  // namespace pliant::exchange

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Payloads as blocks: several in one message, one after the other; each one's header says where it ends.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "pliant/comm/communicator.h"
+#include "pliant/exchange/complaint.h"
+#include "pliant/exchange/run.h"
+#include "pliant/exchange/workspace.h"
+
+namespace pliant::exchange {
+
+// The payloads as one message: as it lies if there is one, else copied side by side.
+[[nodiscard]] comm::Region pack(std::span<const comm::Region> payloads, Workspace& workspace);
+
+// Cuts a message into `count` payloads. Throws CorruptPayload if it is not made of that many.
+[[nodiscard]] std::vector<comm::Region> unpack(const comm::Region& message, std::size_t count);
+
+// An all-gather of payloads that nobody changes on the way: block b is rank b's.
+class Packets final : public Blocks {
+ public:
+  // bounds[b]: the most bytes that block b can have.
+  Packets(std::vector<std::size_t> bounds, Workspace& workspace, Complaint& complaint);
+
+  void put(int b, comm::Region payload) { payloads_[static_cast<std::size_t>(b)] = std::move(payload); }
+  // By block. Empty where something else arrived, of which the complaint knows.
+  [[nodiscard]] const std::vector<comm::Region>& payloads() const { return payloads_; }
+
+  comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
+  comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
+  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+
+ private:
+  std::vector<std::size_t> bounds_;
+  std::vector<comm::Region> payloads_;
+  Workspace& workspace_;
+  Complaint& complaint_;
+};
+
+// A broadcast of one payload cut into parts, whose length only the root knows: each message begins with it.
+class Parts final : public Blocks {
+ public:
+  // At the root, `payload` is what is sent; elsewhere it is empty and at most `bound` bytes are accepted.
+  Parts(comm::Region payload, std::size_t bound, int count, Workspace& workspace, Complaint& complaint);
+
+  [[nodiscard]] comm::Region payload() const { return {whole_.bytes.first(length_), whole_.owner}; }
+
+  comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
+  comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
+  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+
+ private:
+  [[nodiscard]] std::span<std::byte> part(int b) const;
+
+  std::size_t count_;
+  std::size_t bound_;
+  comm::Region whole_;
+  std::size_t length_;
+  Workspace& workspace_;
+  Complaint& complaint_;
+};
+
+}  // namespace pliant::exchange

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// One flight per scheme; depart() picks.
+#pragma once
+
+#include <memory>
+
+#include "pliant/exchange/flight.h"
+
+namespace pliant::exchange {
+
+std::unique_ptr<Flight> depart_dense(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+                                     const compress::Contribution& contribution, std::span<float> in_place);
+std::unique_ptr<Flight> depart_union(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+                                     const compress::Contribution& contribution);
+std::unique_ptr<Flight> depart_shared(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+                                      const compress::Contribution& contribution);
+std::unique_ptr<Flight> depart_srs(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+                                   const compress::Contribution& contribution);
+
+}  // namespace pliant::exchange

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+// shared: the leader's indices are broadcast, every rank takes its own values there, the values are all-reduced.
+//
+// star: the leader is step mod N. var: the rank whose largest entries hold the most energy. The vote costs no message: each
+// rank's estimate rides in the headers of the values, where adding two payloads keeps the larger; so the leader of this
+// exchange is the winner of the last one's vote, and step mod N until there was one.
+#include <algorithm>
+
+#include "pliant/compress/residual.h"
+#include "pliant/exchange/coded_sum.h"
+#include "pliant/exchange/packets.h"
+#include "pliant/exchange/schemes.h"
+#include "pliant/schedule/catalogue.h"
+
+namespace pliant::exchange {
+namespace {
+
+// A pipelined broadcast is cut into about this many parts: enough to keep a chain of a few ranks or a tree of a few levels
+// busy, few enough that a part outweighs its latency. From sqrt(levels x bytes x inverse bandwidth / latency) with 5
+// levels, 1 MiB, 1 Gbit/s and 0.1 ms.
+constexpr int kDefaultSegments = 16;
+
+class SharedFlight final : public Flight {
+ public:
+  SharedFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms, const compress::Contribution& contribution)
+      : Flight(communicator, bucket, terms), quota_(bucket.quota(terms)), leader_(pick_leader()) {
+    const auto outcome = rank_ == leader_ ? bucket.select(terms, contribution, led_) : bucket.accumulate(contribution);
+    note_tally(outcome.tally);
+    marks_.vote = static_cast<float>(bucket.top_energy(terms, outcome));
+    marks_.voted = static_cast<std::uint16_t>(rank_);
+    energy_ = outcome.tally.energy;
+    report_.leader = leader_;
+    report_.select = communicator.now() - departed_;
+  }
+
+  void travel(comm::Communicator& communicator) override {
+    report_.traffic = broadcast_indices(communicator);
+    take_values();
+    report_.traffic += sum_values(communicator);
+    report_.wire = report_.traffic.finished - report_.traffic.entered;
+    complaint_.raise();
+    bucket_.voted = marks_.voted;
+  }
+
+  void add_own_part(std::span<float> to) const override {
+    for (std::size_t i = 0; i < indices_.size(); ++i) to[indices_[i]] += taken_[i];
+  }
+
+  void give_back() override {
+    if (indices_.empty()) {
+      compress::put_back(bucket_.residual(), led_);  // not yet taken: only the leader's selection is out
+    } else {
+      compress::put_back(bucket_.residual(), indices_, taken_);
+    }
+  }
+
+ protected:
+  void write_average(std::span<float> out) override {
+    std::ranges::fill(out, 0.0F);
+    add_scaled(out, indices_, sums_);
+  }
+  void settle() override { compress::put_back(bucket_.residual(), indices_, banked_); }
+
+ private:
+  [[nodiscard]] int pick_leader() const {
+    const int turn = static_cast<int>(terms_.step % static_cast<std::uint64_t>(ranks_));
+    return terms_.plan.leader == plan::Leader::kVar ? bucket_.voted.value_or(turn) : turn;
+  }
+
+  Traffic broadcast_indices(comm::Communicator& communicator) {
+    compress::Envelope from_leader = envelope();
+    from_leader.sender = static_cast<std::uint32_t>(leader_);
+    from_leader.contents = plan::Contents::kIndices;
+    const auto bound = static_cast<std::size_t>(encoded_bound(from_leader.length, quota_, from_leader.codes, from_leader.contents).value);
+    comm::Region payload;
+    if (rank_ == leader_) {
+      const comm::Region room = workspace_->take(bound);
+      payload = {compress::encode(from_leader, marks_, led_.indices(), {}, {}, room.bytes), room.owner};
+    }
+    const auto& builder = schedule::find_builder(schedule::Collective::kBroadcast, to_string(terms_.plan.bcast));
+    const int segments = terms_.plan.segments > 0 ? terms_.plan.segments : kDefaultSegments;
+    const schedule::Shape shape{.size = ranks_, .root = leader_, .segments = segments};
+    Parts parts(payload, bound, builder.blocks(shape), *workspace_, complaint_);
+    const Traffic traffic = run(communicator, builder.build(rank_, shape), parts, run_options());
+    if (!complaint_.any()) {
+      complaint_.attempt([&] {
+        const compress::Opened opened = compress::open(parts.payload().bytes, from_leader, quota_);
+        marks_.non_finite = marks_.non_finite || opened.marks.non_finite;
+        indices_.resize(opened.count);
+        (void)compress::decode_indices(opened, indices_);
+      });
+    }
+    return traffic;
+  }
+
+  // A rank that refused the indices goes on with as many zeros as there may be values, for the others' sake.
+  void take_values() {
+    if (complaint_.any()) indices_.clear();
+    const std::size_t count = complaint_.any() ? quota_ : indices_.size();
+    sums_.assign(count, 0.0F);
+    banked_.assign(count, 0.0F);
+    if (complaint_.any()) return;
+    if (rank_ == leader_) {
+      std::ranges::copy(led_.values(), sums_.begin());
+    } else {
+      compress::take_out(bucket_.residual(), indices_, sums_);
+    }
+    taken_ = sums_;
+    double kept_energy = 0;
+    for (const float value : taken_) kept_energy += static_cast<double>(value) * value;
+    report_.kept = taken_.size();
+    report_.gain = energy_ > 0 ? kept_energy / energy_ : 1;
+    marks_.unsent = static_cast<float>(std::max(0.0, energy_ - kept_energy));
+  }
+
+  Traffic sum_values(comm::Communicator& communicator) {
+    const auto& builder = schedule::find_builder(schedule::Collective::kAllReduce, to_string(terms_.plan.reduce));
+    const schedule::Shape shape{.size = ranks_};
+    CodedSum sum(sums_, banked_, builder.blocks(shape), envelope(), marks_, *workspace_, complaint_);
+    return run(communicator, builder.build(rank_, shape), sum, run_options());
+  }
+
+  std::size_t quota_;
+  int leader_;
+  compress::Selection led_;             // the leader's own
+  std::vector<std::uint32_t> indices_;  // the leader's
+  std::vector<float> taken_;            // this rank's values there
+  std::vector<float> sums_;
+  std::vector<float> banked_;  // what this rank's rounding took from them
+  double energy_ = 0;          // of accumulated
+};
+
+}  // namespace
+
+std::unique_ptr<Flight> depart_shared(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+                                      const compress::Contribution& contribution) {
+  return std::make_unique<SharedFlight>(communicator, bucket, terms, contribution);
+}
+
+}  // namespace pliant::exchange

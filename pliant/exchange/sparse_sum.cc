@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/exchange/sparse_sum.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+
+#include "pliant/compress/trim.h"
+#include "pliant/exchange/packets.h"
+#include "pliant/plan/code_sizes.h"
+
+namespace pliant::exchange {
+
+void Entries::push(std::uint32_t index, float value) {
+  indices.push_back(index);
+  values.push_back(value);
+}
+
+void Entries::clear() {
+  indices.clear();
+  values.clear();
+}
+
+Entries merged(const Entries& a, const Entries& b) {
+  Entries sum;
+  sum.indices.reserve(a.size() + b.size());
+  sum.values.reserve(a.size() + b.size());
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < a.size() || j < b.size()) {
+    const bool from_a = j == b.size() || (i < a.size() && a.indices[i] <= b.indices[j]);
+    const bool from_b = i == a.size() || (j < b.size() && b.indices[j] <= a.indices[i]);
+    const std::uint32_t index = from_a ? a.indices[i] : b.indices[j];
+    float value = from_a ? a.values[i++] : 0.0F;
+    if (from_b) value = from_a ? value + b.values[j] : b.values[j];
+    if (from_b) ++j;
+    sum.push(index, value);
+  }
+  return sum;
+}
+
+SparseSum::SparseSum(std::vector<Entries> slices, std::vector<std::size_t> begins, std::vector<std::size_t> quotas,
+                     const compress::Envelope& envelope, compress::Marks& marks, Entries& lost, Workspace& workspace, Complaint& complaint)
+    : slices_(std::move(slices)),
+      begins_(std::move(begins)),
+      quotas_(std::move(quotas)),
+      envelope_(envelope),
+      marks_(marks),
+      unsent_(quotas_.size(), marks.unsent),
+      lost_(lost),
+      workspace_(workspace),
+      complaint_(complaint) {}
+
+compress::Envelope SparseSum::envelope_of(int b) const {
+  const auto i = static_cast<std::size_t>(b);
+  compress::Envelope envelope = envelope_;
+  envelope.slice = static_cast<std::uint32_t>(b);
+  envelope.length = static_cast<std::uint32_t>(begins_[i + 1] - begins_[i]);
+  return envelope;
+}
+
+std::size_t SparseSum::bound(int b) const {
+  return static_cast<std::size_t>(encoded_bound(envelope_of(b).length, quotas_[static_cast<std::size_t>(b)], envelope_.codes).value);
+}
+
+std::vector<std::size_t> SparseSum::bounds() const {
+  std::vector<std::size_t> all;
+  for (std::size_t b = 0; b < slices_.size(); ++b) all.push_back(bound(static_cast<int>(b)));
+  return all;
+}
+
+void SparseSum::trim(int b) {
+  Entries& slice = slices_[static_cast<std::size_t>(b)];
+  const std::size_t quota = quotas_[static_cast<std::size_t>(b)];
+  if (slice.size() <= quota) return;
+  const auto begin = static_cast<std::uint32_t>(begins_[static_cast<std::size_t>(b)]);
+  compress::Cut cut = quota == 0 ? compress::Cut{.magnitude_bits = ~0U} : compress::find_cut(slice.values, quota);
+  Entries kept;
+  for (std::size_t i = 0; i < slice.size(); ++i) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(slice.values[i]) & 0x7FFFFFFFU;
+    const bool stays = magnitude > cut.magnitude_bits || (magnitude == cut.magnitude_bits && cut.equals > 0);
+    if (stays && magnitude == cut.magnitude_bits) --cut.equals;
+    if (stays) {
+      kept.push(slice.indices[i], slice.values[i]);
+    } else {
+      lost_.push(begin + slice.indices[i], slice.values[i]);
+    }
+  }
+  slice = std::move(kept);
+}
+
+comm::Region SparseSum::encode(int b) {
+  trim(b);
+  Entries& slice = slices_[static_cast<std::size_t>(b)];
+  const auto begin = static_cast<std::uint32_t>(begins_[static_cast<std::size_t>(b)]);
+  const comm::Region room = workspace_.take(bound(b));
+  differences_.resize(slice.size());
+  compress::Marks marks = marks_;
+  marks.refused = marks.refused || complaint_.any();
+  marks.unsent = unsent_[static_cast<std::size_t>(b)];
+  const auto payload = compress::encode(envelope_of(b), marks, slice.indices, slice.values, differences_, room.bytes);
+  for (std::size_t i = 0; i < slice.size(); ++i) {
+    if (differences_[i] != 0) lost_.push(begin + slice.indices[i], differences_[i]);
+  }
+  return {payload, room.owner};
+}
+
+comm::Region SparseSum::outgoing(const schedule::Move& move, schedule::OnArrival) {
+  std::vector<comm::Region> payloads;
+  for (const int b : move.blocks) {
+    payloads.push_back(encode(b));
+    slices_[static_cast<std::size_t>(b)].clear();  // it is the receiver's now
+  }
+  return pack(payloads, workspace_);
+}
+
+comm::Region SparseSum::room(const schedule::Move& move, schedule::OnArrival) {
+  std::size_t bytes = 0;
+  for (const int b : move.blocks) bytes += bound(b);
+  return workspace_.take(bytes);
+}
+
+void SparseSum::arrived(const schedule::Move& move, schedule::OnArrival, const comm::Region& message) {
+  complaint_.attempt([&] {
+    const auto payloads = unpack(message, move.blocks.size());
+    for (std::size_t i = 0; i < payloads.size(); ++i) take(move.blocks[i], move.peer, payloads[i]);
+  });
+}
+
+void SparseSum::take(int b, int sender, const comm::Region& payload) {
+  compress::Envelope expected = envelope_of(b);
+  expected.sender = static_cast<std::uint32_t>(sender);
+  const compress::Opened opened = compress::open(payload.bytes, expected, quotas_[static_cast<std::size_t>(b)]);
+  compress::merge(marks_, opened.marks);
+  unsent_[static_cast<std::size_t>(b)] += opened.marks.unsent;
+  if (opened.marks.refused) throw RefusedByPeer(fmt::format("rank {} refused what it was sent", sender));
+  arriving_.indices.resize(opened.count);
+  arriving_.values.resize(opened.count);
+  (void)compress::decode_indices(opened, arriving_.indices);
+  (void)compress::decode_values(opened, arriving_.values);
+  Entries& slice = slices_[static_cast<std::size_t>(b)];
+  slice = merged(slice, arriving_);
+  for (float& value : slice.values) {
+    if (std::isfinite(value)) continue;
+    value = 0;
+    marks_.non_finite = true;
+  }
+}
+
+}  // namespace pliant::exchange
