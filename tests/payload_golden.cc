@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "tests/payload_samples.h"
+#include "tests/support/payload_samples.h"
 
 namespace pliant::compress {
 namespace {

@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cfloat>
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <limits>
+#include <utility>
 
 #include "pliant/common/errors.h"
 #include "pliant/common/hash.h"
 #include "pliant/compress/index_stream.h"
+#include "pliant/compress/residual.h"
 #include "pliant/compress/value_stream.h"
 
 namespace pliant::compress {
@@ -224,13 +224,7 @@ std::span<std::byte> encode_giving_back(const Envelope& envelope, Marks marks, s
           values.size());
   return write(
       envelope, marks, indices, values,
-      [&](std::size_t begin, std::span<const float> part) {
-        for (std::size_t i = 0; i < part.size(); ++i) {
-          float& kept = residual[indices[begin + i]];
-          kept = std::clamp(kept + part[i], -FLT_MAX, FLT_MAX);
-        }
-      },
-      out);
+      [&](std::size_t begin, std::span<const float> part) { put_back(residual, indices.subspan(begin, part.size()), part); }, out);
 }
 
 std::size_t payload_bytes(std::span<const std::byte> bytes) { return total_bytes(read_header(bytes, {"payload"})); }

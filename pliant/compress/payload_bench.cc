@@ -15,8 +15,9 @@
 #include <string>
 
 #include "pliant/compress/index_stream.h"
+#include "pliant/compress/residual.h"
 #include "pliant/compress/value_stream.h"
-#include "tests/payload_samples.h"
+#include "tests/support/payload_samples.h"
 
 namespace pliant::compress {
 namespace {
@@ -131,7 +132,7 @@ void measure_density(Report& report, std::uint32_t length, double density) {
     const auto name = std::string(to_string(code));
     const auto ignore = [](std::size_t, std::span<const float>) {};
     const auto give_back = [&](std::size_t begin, std::span<const float> part) {
-      for (std::size_t i = 0; i < part.size(); ++i) residual[entries.indices[begin + i]] += part[i];
+      put_back(residual, std::span(entries.indices).subspan(begin, part.size()), part);
     };
     const auto encode_with = [&, code](const OnDifferences& on_differences) {
       require_finite(work.values);

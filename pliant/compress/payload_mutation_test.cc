@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "tests/hostile_decode.h"
-#include "tests/payload_samples.h"
+#include "tests/support/hostile_decode.h"
+#include "tests/support/payload_samples.h"
 
 namespace pliant::compress {
 namespace {

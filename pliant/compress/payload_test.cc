@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "pliant/common/errors.h"
-#include "tests/payload_samples.h"
+#include "tests/support/payload_samples.h"
 
 namespace pliant::compress {
 namespace {

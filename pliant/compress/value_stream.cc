@@ -76,14 +76,14 @@ std::size_t write_plain(std::span<const float> values, std::byte* out) {
 
 const char* read_plain(std::span<const std::byte> stream, std::span<float> values) {
   std::memcpy(values.data(), stream.data(), values.size_bytes());
-  if (kernels::max_magnitude(values) >= kernels::kNonFinite) return "a value is not finite";
+  if (kernels::max_magnitude(values) >= kernels::kInfinityBits) return "a value is not finite";
   return is_zero(stream.subspan(values.size_bytes())) ? nullptr : kPadding;
 }
 
 }  // namespace
 
 void require_finite(std::span<const float> values) {
-  require(kernels::max_magnitude(values) < kernels::kNonFinite, "encode: a value is not finite");
+  require(kernels::max_magnitude(values) < kernels::kInfinityBits, "encode: a value is not finite");
 }
 
 std::size_t write_values(ValueCode code, std::span<float> values, std::byte* out, const OnDifferences& on_differences) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// The order that the indices of every selection have.
 #pragma once
 
 #include <cstdint>

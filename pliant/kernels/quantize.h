@@ -18,11 +18,12 @@
 #include <cstdint>
 #include <span>
 
+#include "pliant/kernels/magnitude.h"
+
 namespace pliant::kernels {
 
-// The bit pattern of the largest |x|, 0 for none. Not below kNonFinite if any x is infinite or NaN.
+// The bit pattern of the largest |x|, 0 for none. Not below kInfinityBits if any x is infinite or NaN.
 [[nodiscard]] std::uint32_t max_magnitude(std::span<const float> values);
-inline constexpr std::uint32_t kNonFinite = 0x7F800000;
 
 // A scale as it travels: the upper half of a float32.
 using ScaleBits = std::uint16_t;

@@ -83,7 +83,7 @@ void replace(float& value, float decoded, float& difference) {
 
 std::uint32_t max_magnitude(std::span<const float> values) {
   std::uint32_t most = 0;
-  for (const float x : values) most = std::max(most, std::bit_cast<std::uint32_t>(x) & ~kSign);
+  for (const float x : values) most = std::max(most, magnitude_bits(x));
   return most;
 }
 
@@ -134,7 +134,7 @@ bool int8_decode(const std::byte* from, float scale, std::span<float> values) {
 }
 
 bool int4_decode(const std::byte* from, float scale, std::span<float> values) {
-  bool valid = values.size() % 2 == 0 || from[values.size() / 2] >> 4 == std::byte{0};
+  bool valid = values.size() % 2 == 0 || (from[values.size() / 2] >> 4) == std::byte{0};
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto half = std::to_integer<int>(i % 2 == 0 ? from[i / 2] & std::byte{15} : from[i / 2] >> 4);
     const int q = (half ^ 8) - 8;

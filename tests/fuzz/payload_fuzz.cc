@@ -2,15 +2,15 @@
 // libFuzzer on the payload decoder: no crash, and whatever is accepted is a selection. Needs clang:
 //
 //   cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPLIANT_MPI=OFF \
-//         -DPLIANT_TESTS=OFF -DPLIANT_FUZZ=ON -DPLIANT_SANITIZE=address,undefined
+//         -DPLIANT_TESTS=OFF -DPLIANT_FUZZ=ON -DPLIANT_SANITIZE=address,undefined,fuzzer-no-link
 //   cmake --build build/fuzz --target payload_fuzz && build/fuzz/tests/fuzz/payload_fuzz -max_len=8192 -max_total_time=60
 //
 // The first byte picks codes and contents. The second, if odd, has the checksum put right, so that the fuzzer gets past it.
 #include <cstdint>
 #include <vector>
 
-#include "tests/hostile_decode.h"
-#include "tests/payload_samples.h"
+#include "tests/support/hostile_decode.h"
+#include "tests/support/payload_samples.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pliant::compress;
