@@ -42,7 +42,7 @@ static_assert(kGroup % kEnergyLanes == 0 && kBlock % kGroup == 0);
 // The passes wait for memory, and one core keeps few lines in flight while it reads in order: a page at a time, with the
 // hardware prefetcher starting afresh in each. So lines are asked for a good while ahead, taking turns over the next eight
 // pages: of the page right ahead the last eighth, of the one after it the eighth before that, and so on, so that each line is
-// asked for once and eight pages are open at a time. That made the pass 1.35 times as fast on an Ice Lake server.
+// asked for once and eight pages are open at a time. That made the pass 1.4 times as fast on an Ice Lake server.
 constexpr std::size_t kPage = 1024;  // floats
 constexpr std::size_t kPagesAhead = 8;
 constexpr std::size_t kLine = 16;  // floats
@@ -53,6 +53,16 @@ HWY_INLINE std::size_t ahead_of(std::size_t i) {
   const std::size_t page = i / kPage, line = i % kPage / kLine;
   const std::size_t turn = line % kPagesAhead;
   return (page + 1 + turn) * kPage + ((kPagesAhead - 1 - turn) * kLinesOfEach + line / kPagesAhead) * kLine;
+}
+
+// Asks for a line that will be written: it then arrives ready for that. Highway has only the kind for reading, and compilers
+// emit this one only for targets that promise it, though every x86-64 CPU takes it, if only as no operation.
+HWY_INLINE void prefetch_to_write(const float* line) {
+#if HWY_ARCH_X86
+  asm volatile("prefetchw %0" : : "m"(*line));
+#else
+  __builtin_prefetch(line, 1, 3);
+#endif
 }
 
 // Where contributions come from. `vector` is asked once for each place, after `entry` was asked for sampled places.
@@ -74,7 +84,7 @@ struct Progress {
     return progress;
   }
   HWY_ATTR HWY_INLINE void prefetch(std::size_t i) const {
-    hwy::Prefetch(parameters + i);
+    prefetch_to_write(parameters + i);
     hwy::Prefetch(reference + i);
   }
   [[nodiscard]] float entry(std::size_t i) const { return parameters[i] - reference[i]; }
@@ -253,7 +263,7 @@ HWY_ATTR Tally pass(const Source source, float* HWY_RESTRICT residual, std::size
     for (; i + kGroup <= end; i += kGroup) {
       for (std::size_t line = 0; line < kGroup; line += kLine) {
         const std::size_t ahead = ahead_of(i + line);
-        hwy::Prefetch(residual + ahead);
+        prefetch_to_write(residual + ahead);
         source.prefetch(ahead);
       }
       Vector x[kUnroll];
