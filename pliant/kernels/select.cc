@@ -8,6 +8,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "pliant/kernels/select.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // compiles what follows once per target
 #include <hwy/highway.h>
 
@@ -38,10 +39,44 @@ constexpr std::size_t kUnroll = 4;
 constexpr std::size_t kGroup = kUnroll * kLanes;
 static_assert(kGroup % kEnergyLanes == 0 && kBlock % kGroup == 0);
 
+// Accumulated entries and their magnitudes, in registers.
+struct Group {
+  Vector x[kUnroll];
+  hn::Vec<Ints> magnitude[kUnroll];
+};
+
+// The passes wait for memory, and one core keeps few lines in flight while it reads in order: a page at a time, with the
+// hardware prefetcher starting afresh in each. So lines are asked for a good while ahead, taking turns over the next eight
+// pages: of the page right ahead the last eighth, of the one after it the eighth before that, and so on, so that each line is
+// asked for once and eight pages are open at a time. That made the pass 1.4 times as fast on an Ice Lake server.
+constexpr std::size_t kPage = 1024;  // floats
+constexpr std::size_t kPagesAhead = 8;
+constexpr std::size_t kLine = 16;  // floats
+constexpr std::size_t kLinesOfEach = kPage / kLine / kPagesAhead;
+
+// What to ask for when the group from `i` on is processed: a line for each of its own, `kTurn` apart from the first. May lie
+// behind the end, which is harmless.
+constexpr std::size_t kTurn = kPage - kLinesOfEach * kLine;
+HWY_INLINE std::size_t ahead_of(std::size_t i) {
+  const std::size_t page = i / kPage, line = i % kPage / kLine;
+  return (page + 1) * kPage + ((kPagesAhead - 1) * kLinesOfEach + line / kPagesAhead) * kLine + line % kPagesAhead * kTurn;
+}
+
+// Asks for a line that will be written: it then arrives ready for that. Highway has only the kind for reading, and compilers
+// emit this one only for targets that promise it, though every x86-64 CPU takes it, if only as no operation.
+HWY_INLINE void prefetch_to_write(const float* line) {
+#if HWY_ARCH_X86
+  asm volatile("prefetchw %0" : : "m"(*line));
+#else
+  __builtin_prefetch(line, 1, 3);
+#endif
+}
+
 // Where contributions come from. `vector` is asked once for each place, after `entry` was asked for sampled places.
 struct Gradient {
   const float* gradient;
   HWY_ATTR HWY_INLINE Vector vector(std::size_t i) const { return hn::LoadU(Floats(), gradient + i); }
+  HWY_ATTR HWY_INLINE void prefetch(std::size_t i) const { hwy::Prefetch(gradient + i); }
   [[nodiscard]] float entry(std::size_t i) const { return gradient[i]; }
   void consume(std::size_t /*i*/) const {}
 };
@@ -55,12 +90,17 @@ struct Progress {
     hn::StoreU(base, Floats(), parameters + i);
     return progress;
   }
+  HWY_ATTR HWY_INLINE void prefetch(std::size_t i) const {
+    prefetch_to_write(parameters + i);
+    hwy::Prefetch(reference + i);
+  }
   [[nodiscard]] float entry(std::size_t i) const { return parameters[i] - reference[i]; }
   void consume(std::size_t i) const { parameters[i] = reference[i]; }
 };
 
 struct Nothing {
   HWY_ATTR HWY_INLINE Vector vector(std::size_t /*i*/) const { return hn::Set(Floats(), -0.0F); }
+  void prefetch(std::size_t /*i*/) const {}
   [[nodiscard]] float entry(std::size_t /*i*/) const { return -0.0F; }
   void consume(std::size_t /*i*/) const {}
 };
@@ -68,8 +108,8 @@ struct Nothing {
 HWY_ATTR HWY_INLINE hn::Vec<Ints> magnitudes(Vector x) { return hn::BitCast(Ints(), hn::Abs(x)); }
 
 // Magnitudes as signed integers order like the bit patterns; > threshold - 1 is >= threshold, also for 0.
-HWY_ATTR HWY_INLINE Mask at_least(Vector x, hn::Vec<Ints> threshold_minus_1) {
-  return hn::MaskFromVec(hn::BitCast(Floats(), hn::VecFromMask(Ints(), hn::Gt(magnitudes(x), threshold_minus_1))));
+HWY_ATTR HWY_INLINE Mask at_least(hn::Vec<Ints> magnitude, hn::Vec<Ints> threshold_minus_1) {
+  return hn::RebindMask(Floats(), hn::Gt(magnitude, threshold_minus_1));
 }
 
 HWY_ATTR HWY_INLINE hn::Vec<Ints> threshold_minus_1(float threshold) {
@@ -92,8 +132,17 @@ class Taken {
     values_[count_++] = value;
   }
 
+  // Those entries of x whose bit is set. The first two places are written whether there are any or not, and overwritten by the
+  // next group if not: at densities around 1 % a branch on it would be mispredicted every other time.
+  HWY_INLINE void take_few(std::uint64_t bits, const float* x, std::uint32_t first_index) {
+    const auto count = static_cast<std::size_t>(std::popcount(bits));
+    for (std::size_t j = 0; j < 2; ++j, bits &= bits - 1) put(count_ + j, bits, x, first_index);
+    for (std::size_t j = 2; HWY_UNLIKELY(j < count); ++j, bits &= bits - 1) put(count_ + j, bits, x, first_index);
+    count_ += count;
+  }
+
   HWY_ATTR HWY_INLINE void take(Mask mask, hn::Vec<Unsigned> indices, Vector values) {
-    const auto index_mask = hn::MaskFromVec(hn::BitCast(Unsigned(), hn::VecFromMask(Floats(), mask)));
+    const auto index_mask = hn::RebindMask(Unsigned(), mask);
     hn::StoreU(hn::Compress(indices, index_mask), Unsigned(), indices_ + count_);
     hn::StoreU(hn::Compress(values, mask), Floats(), values_ + count_);
     count_ += hn::CountTrue(Floats(), mask);
@@ -112,6 +161,12 @@ class Taken {
   }
 
  private:
+  HWY_INLINE void put(std::size_t place, std::uint64_t bits, const float* x, std::uint32_t first_index) {
+    const auto at = static_cast<std::size_t>(std::countr_zero(bits)) % kGroup;
+    indices_[place] = first_index + static_cast<std::uint32_t>(at);
+    values_[place] = x[at];
+  }
+
   std::uint32_t* indices_;
   float* values_;
   std::size_t count_ = 0;
@@ -121,7 +176,7 @@ class Taken {
 
 // What happens to a group of accumulated entries once they are known: three ways to write them out.
 
-// For low densities: store all, then visit the few selected by scanning the mask's bits.
+// For low densities: the few selected ones are found by scanning the mask's bits.
 class BitScan {
  public:
   HWY_ATTR BitScan(const Criterion& criterion, const Room& out)
@@ -130,17 +185,16 @@ class BitScan {
         first_index_(criterion.first_index),
         taken_(out) {}
 
-  HWY_ATTR HWY_INLINE void group(const Vector (&x)[kUnroll], float* residual, std::size_t i) {
+  HWY_ATTR HWY_INLINE void group(const Group& group, float* residual, std::size_t i) {
+    HWY_ALIGN float x[kGroup];
     std::uint64_t bits = 0;
     for (std::size_t v = 0; v < kUnroll; ++v) {
-      hn::StoreU(x[v], Floats(), residual + i + v * kLanes);
-      bits |= mask_bits(at_least(x[v], limit_)) << (v * kLanes);
+      const auto selected = at_least(group.magnitude[v], limit_);
+      hn::Store(group.x[v], Floats(), x + v * kLanes);
+      hn::StoreU(hn::IfThenZeroElse(selected, group.x[v]), Floats(), residual + i + v * kLanes);
+      bits |= mask_bits(selected) << (v * kLanes);
     }
-    for (; bits != 0; bits &= bits - 1) {
-      const std::size_t at = i + static_cast<std::size_t>(std::countr_zero(bits));
-      taken_.take(first_index_ + static_cast<std::uint32_t>(at), residual[at]);
-      residual[at] = 0;
-    }
+    taken_.take_few(bits, x, first_index_ + static_cast<std::uint32_t>(i));
   }
 
   HWY_INLINE void entry(float x, float* residual, std::size_t i) {
@@ -166,11 +220,11 @@ class CompressStore : public BitScan {
   HWY_ATTR CompressStore(const Criterion& criterion, const Room& out)
       : BitScan(criterion, out), next_(hn::Iota(Unsigned(), criterion.first_index)) {}
 
-  HWY_ATTR HWY_INLINE void group(const Vector (&x)[kUnroll], float* residual, std::size_t i) {
+  HWY_ATTR HWY_INLINE void group(const Group& group, float* residual, std::size_t i) {
     for (std::size_t v = 0; v < kUnroll; ++v) {
-      const auto selected = at_least(x[v], limit_);
-      hn::StoreU(hn::IfThenZeroElse(selected, x[v]), Floats(), residual + i + v * kLanes);
-      taken_.take(selected, next_, x[v]);
+      const auto selected = at_least(group.magnitude[v], limit_);
+      hn::StoreU(hn::IfThenZeroElse(selected, group.x[v]), Floats(), residual + i + v * kLanes);
+      taken_.take(selected, next_, group.x[v]);
       next_ = hn::Add(next_, hn::Set(Unsigned(), static_cast<std::uint32_t>(kLanes)));
     }
   }
@@ -182,8 +236,8 @@ class CompressStore : public BitScan {
 // For ranks that do not select.
 class StoreOnly {
  public:
-  HWY_ATTR HWY_INLINE void group(const Vector (&x)[kUnroll], float* residual, std::size_t i) const {
-    for (std::size_t v = 0; v < kUnroll; ++v) hn::StoreU(x[v], Floats(), residual + i + v * kLanes);
+  HWY_ATTR HWY_INLINE void group(const Group& group, float* residual, std::size_t i) const {
+    for (std::size_t v = 0; v < kUnroll; ++v) hn::StoreU(group.x[v], Floats(), residual + i + v * kLanes);
   }
   HWY_INLINE void entry(float x, float* residual, std::size_t i) const { residual[i] = x; }
   void end_block() const {}
@@ -191,15 +245,16 @@ class StoreOnly {
 };
 
 // The accumulated() of magnitude.h for a group in which a sum is not finite. Rare: counted and mended aside.
-template <typename Source>
-HWY_ATTR HWY_NOINLINE std::size_t mend(Vector (&x)[kUnroll], const float* residual, std::size_t i) {
+HWY_ATTR HWY_NOINLINE std::size_t mend(Group& group, const float* residual, std::size_t i) {
   const auto infinity = hn::Set(Ints(), static_cast<std::int32_t>(kInfinityBits));
-  const auto finite = [&](Vector v) HWY_ATTR { return hn::RebindMask(Floats(), hn::Lt(magnitudes(v), infinity)); };
   std::size_t non_finite = 0;
   for (std::size_t v = 0; v < kUnroll; ++v) {
     const auto old = hn::LoadU(Floats(), residual + i + v * kLanes);
-    non_finite += kLanes - hn::CountTrue(Floats(), finite(x[v]));
-    x[v] = hn::IfThenElse(finite(x[v]), x[v], hn::IfThenElseZero(finite(old), old));
+    const auto finite = hn::RebindMask(Floats(), hn::Lt(group.magnitude[v], infinity));
+    const auto old_finite = hn::RebindMask(Floats(), hn::Lt(magnitudes(old), infinity));
+    non_finite += kLanes - hn::CountTrue(Floats(), finite);
+    group.x[v] = hn::IfThenElse(finite, group.x[v], hn::IfThenElseZero(old_finite, old));
+    group.magnitude[v] = magnitudes(group.x[v]);
   }
   return non_finite;
 }
@@ -228,15 +283,21 @@ HWY_ATTR Tally pass(const Source source, float* HWY_RESTRICT residual, std::size
     sample_block(source, residual, begin, end, sampling, tally);
     std::size_t i = begin;
     for (; i + kGroup <= end; i += kGroup) {
-      Vector x[kUnroll];
+      std::size_t ahead = ahead_of(i);
+      for (std::size_t line = 0; line < kGroup; line += kLine, ahead += kTurn) {
+        prefetch_to_write(residual + ahead);
+        source.prefetch(ahead);
+      }
+      Group group;
       auto largest = hn::Zero(Ints());
       for (std::size_t v = 0; v < kUnroll; ++v) {
-        x[v] = hn::Add(hn::LoadU(Floats(), residual + i + v * kLanes), source.vector(i + v * kLanes));
-        largest = hn::Max(largest, magnitudes(x[v]));
+        group.x[v] = hn::Add(hn::LoadU(Floats(), residual + i + v * kLanes), source.vector(i + v * kLanes));
+        group.magnitude[v] = magnitudes(group.x[v]);
+        largest = hn::Max(largest, group.magnitude[v]);
       }
-      if (HWY_UNLIKELY(!hn::AllTrue(Ints(), hn::Lt(largest, infinity)))) tally.non_finite += mend<Source>(x, residual, i);
-      for (std::size_t v = 0; v < kUnroll; ++v) energy.add(v * kLanes % kEnergyLanes, x[v]);
-      writer.group(x, residual, i);
+      if (HWY_UNLIKELY(!hn::AllTrue(Ints(), hn::Lt(largest, infinity)))) tally.non_finite += mend(group, residual, i);
+      for (std::size_t v = 0; v < kUnroll; ++v) energy.add(v * kLanes % kEnergyLanes, group.x[v]);
+      writer.group(group, residual, i);
     }
     for (; i < end; ++i) {
       const float added = source.entry(i);
@@ -292,7 +353,7 @@ HWY_ATTR std::size_t count_at_least(std::span<const float> values, float thresho
   std::size_t count = 0;
   std::size_t i = 0;
   for (; i + kLanes <= values.size(); i += kLanes) {
-    count += hn::CountTrue(Floats(), at_least(hn::LoadU(Floats(), values.data() + i), limit));
+    count += hn::CountTrue(Floats(), at_least(magnitudes(hn::LoadU(Floats(), values.data() + i)), limit));
   }
   for (; i < values.size(); ++i) count += magnitude_bits(values[i]) >= magnitude_bits(threshold) ? 1 : 0;
   return count;

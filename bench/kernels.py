@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""Selection at memory speed: every figure is a ratio to a reference that takes turns with it in this process. Times are the
+processor time of the one thread that works, so that what else the machine does counts only where it takes memory bandwidth.
+
+Shapes: n = 1 Mi, 25.6 M and 200 M entries, densities 10 %, 1 % and 0.1 %, Gaussian and Laplace gradients. The named figures
+are those at n = 25.6 M with Gaussian gradients; the others are in the JSON under "shapes". Also writes build/bench/costs.json.
+"""
+from __future__ import annotations
+
+import argparse
+import ctypes
+import mmap
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import thread_time
+
+import figures
+import numpy as np
+import torch
+
+NAMED_ENTRIES = 25_600_000
+ENTRIES = {1 << 20: 41, NAMED_ENTRIES: 21, 200_000_000: 15}  # n -> repetitions
+DENSITIES = {"10%": 0.1, "1%": 0.01, "0.1%": 0.001}
+DISTRIBUTIONS = {"gaussian": 0, "laplace": 1}
+METHODS = {"exact": 0, "approx": 1, "layerwise": 2, "mstopk": 3}
+WARM_UP_STEPS = 4
+TARGETS = {  # at most, or at least for a speedup
+    "select_approx/density=10%": 1.25,
+    "select_approx/density=1%": 1.05,
+    "select_approx/density=0.1%": 1.05,
+    "select_exact/density=1%": 1.25,
+    "select_exact/density=0.1%": 1.25,
+    "select_update/density=10%": 1.75,
+    "select_update/density=1%": 1.75,
+    "select_update/density=0.1%": 1.75,
+    "speedup_over_nth_element": 15,
+    "speedup_over_torch_topk": 50,
+}
+
+Pointer = ctypes.c_void_p
+Size = ctypes.c_size_t
+
+
+def load() -> ctypes.CDLL:
+    """The release build of pliant/compress/select_bench.cc."""
+    library = ctypes.CDLL(str(figures.ROOT / "build/release/pliant/compress/libpliant_select_bench.so"))
+    signatures = {
+        "new": (Pointer, [ctypes.c_int, Size, Size]),
+        "delete": (None, [Pointer]),
+        "gradient_step": (ctypes.c_double, [Pointer, Pointer, Pointer, Size]),
+        "progress_step": (ctypes.c_double, [Pointer, Pointer, Pointer, Pointer, Size]),
+        "nth_element_step": (ctypes.c_double, [Pointer, Pointer, Pointer, Size, Size]),
+        "kept": (Size, [Pointer]),
+        "passes": (ctypes.c_int, [Pointer]),
+        "put_back": (None, [Pointer, Pointer, Size]),
+        "copy": (ctypes.c_double, [Pointer, Pointer, Size]),
+        "draw": (None, [ctypes.c_int, ctypes.c_uint64, Pointer, Size]),
+        "write_costs": (ctypes.c_int, [ctypes.c_char_p, Size, ctypes.c_int]),
+        "start_up_costs": (ctypes.c_double, []),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, f"pliant_bench_{name}")
+        function.restype, function.argtypes = result, arguments
+        setattr(library, name, function)
+    return library
+
+
+def touched(entries: int) -> np.ndarray:
+    """Zeros that have been touched, aligned to pages of the usual size: torch and numpy allocate no others by default."""
+    array = np.frombuffer(mmap.mmap(-1, entries * 4), dtype=np.float32)
+    array.fill(0)
+    return array
+
+
+@dataclass
+class Arrays:
+    """One set for all shapes of a size. `gradient` is drawn once; its tail repeats its first 4 Mi entries, rotated."""
+
+    gradient: np.ndarray
+    residual: np.ndarray
+    parameters: np.ndarray
+    reference: np.ndarray
+
+    @staticmethod
+    def of(library: ctypes.CDLL, entries: int, distribution: int) -> Arrays:
+        arrays = Arrays(*(touched(entries) for _ in range(4)))
+        drawn = min(entries, 1 << 22)
+        library.draw(distribution, 1, arrays.gradient.ctypes.data, drawn)
+        for first in range(drawn, entries, drawn):
+            count = min(drawn, entries - first)
+            arrays.gradient[first : first + count] = np.roll(arrays.gradient[:drawn], first // drawn * 12_345)[:count]
+        return arrays
+
+
+Step = Callable[[], float]
+
+
+def steps(library: ctypes.CDLL, arrays: Arrays, method: str, keep: int) -> tuple[Step, Pointer]:
+    """A function that runs one step on a residual of zeros and returns its seconds."""
+    n = arrays.gradient.size
+    kind = "approx" if method == "update" else method
+    bench = library.new(METHODS[kind], n, keep)
+
+    def run() -> float:
+        arrays.residual.fill(0)
+        if method != "update":
+            return library.gradient_step(bench, arrays.gradient.ctypes.data, arrays.residual.ctypes.data, n)
+        np.copyto(arrays.parameters, arrays.gradient)
+        return library.progress_step(bench, arrays.parameters.ctypes.data, arrays.reference.ctypes.data, arrays.residual.ctypes.data, n)
+
+    for _ in range(WARM_UP_STEPS):
+        run()
+    return run, bench
+
+
+def torch_step(arrays: Arrays, keep: int) -> float:
+    """As a user would write it: add, abs, topk, gather, clear."""
+    gradient, residual = torch.from_numpy(arrays.gradient), torch.from_numpy(arrays.residual)
+    residual.zero_()
+    start = thread_time()
+    residual.add_(gradient)
+    _, indices = torch.topk(residual.abs(), keep)
+    values = residual[indices]
+    residual[indices] = 0
+    elapsed = thread_time() - start
+    assert values.numel() == keep
+    return elapsed
+
+
+def against_copy(library: ctypes.CDLL, arrays: Arrays, method: str, density: float, repetitions: int) -> list[float]:
+    """Ratios to memcpy of as many floats, which runs right before and right after each step."""
+    n = arrays.gradient.size
+    keep = round(density * n)
+    run, bench = steps(library, arrays, method, keep)
+    ratios = []
+    for _ in range(repetitions):
+        before = library.copy(arrays.parameters.ctypes.data, arrays.gradient.ctypes.data, n)
+        seconds = run()
+        assert library.passes(bench) == 1, "a step took a second pass"
+        assert abs(library.kept(bench) - keep) <= (0 if method == "exact" else 0.05 * keep + 200), (library.kept(bench), keep)
+        after = library.copy(arrays.parameters.ctypes.data, arrays.gradient.ctypes.data, n)
+        ratios.append(2 * seconds / (before + after))
+    library.delete(bench)
+    return ratios
+
+
+def speedups(library: ctypes.CDLL, arrays: Arrays, density: float, repetitions: int) -> dict[str, list[float]]:
+    """How many times as long the same exact selection takes with std::nth_element and in torch, in turns with ours."""
+    n = arrays.gradient.size
+    keep = round(density * n)
+    run, bench = steps(library, arrays, "exact", keep)
+    slow: dict[str, list[float]] = {"nth_element": [], "torch_topk": []}
+    for _ in range(repetitions):
+        arrays.residual.fill(0)
+        nth_element = library.nth_element_step(bench, arrays.gradient.ctypes.data, arrays.residual.ctypes.data, n, keep)
+        ours = run()
+        slow["nth_element"].append(nth_element / ours)
+        with_torch = torch_step(arrays, keep)
+        slow["torch_topk"].append(with_torch / (0.5 * (ours + run())))
+    library.delete(bench)
+    return slow
+
+
+def verdict(named: list[figures.Figure]) -> str:
+    missed = []
+    for figure in named:
+        target = TARGETS.get(figure.name)
+        if target is None:
+            continue
+        if figure.value < target if figure.name.startswith("speedup") else figure.value > target:
+            missed.append(f"{figure.name} is {figure.value:.3g}, target {target:g}")
+    return "all targets met" if not missed else "missed: " + "; ".join(missed)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="only n = 25.6 M, Gaussian")
+    quick = parser.parse_args().quick
+    torch.set_num_threads(1)
+    library = load()
+    named: list[figures.Figure] = []
+    shapes: list[dict[str, object]] = []
+    for entries, repetitions in ENTRIES.items():
+        for distribution, number in DISTRIBUTIONS.items():
+            is_named = entries == NAMED_ENTRIES and distribution == "gaussian"
+            if quick and not is_named:
+                continue
+            arrays = Arrays.of(library, entries, number)
+            for text, density in DENSITIES.items():
+                for method in ("approx", "exact", "update"):
+                    print(f"n={entries} {distribution} {text} {method}", file=sys.stderr)
+                    name = f"select_{method}/density={text}"
+                    figure = figures.spread(name, against_copy(library, arrays, method, density, repetitions), "x memcpy")
+                    shapes.append({"entries": entries, "distribution": distribution, "name": name, "value": figure.value, "low": figure.low, "high": figure.high})
+                    if is_named:
+                        named.append(figure)
+            if is_named:
+                print(f"n={entries} {distribution} 1% nth_element and torch", file=sys.stderr)
+                slow = speedups(library, arrays, DENSITIES["1%"], 15)
+                named += [figures.spread(f"speedup_over_{name}", samples, "x") for name, samples in slow.items()]
+            del arrays
+    # Figures of the codecs (rice_over_bound/density=10% and so on) join `named` here.
+    named.append(figures.spread("start_up_costs", [1e3 * library.start_up_costs() for _ in range(15)], "ms"))
+
+    costs = figures.ROOT / "build" / "bench" / "costs.json"
+    costs.parent.mkdir(parents=True, exist_ok=True)
+    if library.write_costs(str(costs).encode(), NAMED_ENTRIES, 5) != 0:
+        print(f"kernels: cannot write {costs}", file=sys.stderr)
+        return 1
+    path = figures.write("kernels", named, shapes=shapes)
+    print(verdict(named))
+    print(figures.show(named))
+    print(figures.table(["entries", "distribution", "figure", "x memcpy", "low", "high"], [[str(s["entries"]), s["distribution"], s["name"], s["value"], s["low"], s["high"]] for s in shapes]))
+    print(f"written: {path} and {costs}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

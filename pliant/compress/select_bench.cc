@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// Selection against a plain copy and against std::nth_element, as a small C interface: bench/kernels.py calls it, and torch,
+// in turns within one process. Every call works on memory given by the caller, which has been touched before.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "pliant/compress/data.h"
+#include "pliant/compress/measure.h"
+#include "pliant/compress/selector.h"
+#include "pliant/kernels/magnitude.h"
+#include "pliant/kernels/sparse.h"
+
+namespace pliant::compress {
+namespace {
+
+// Processor time of this thread: the machine may be busy with other work, which is nobody's cost here.
+double seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+template <typename Work>
+double time_of(Work work) {
+  const double start = seconds();
+  work();
+  return seconds() - start;
+}
+
+// A bucket, its selector, and what it has selected. The approximate selector gets a quota it does not reach: trimming is not
+// part of its usual step.
+struct Bench {
+  Bench(Method method, std::size_t entries, std::size_t keep) : selector(method, {entries}) {
+    selector.aim({{.keep = keep, .quota = std::min(entries, 2 * keep)}});
+  }
+
+  Selector selector;
+  Selection selection;
+  std::vector<float> magnitudes;  // for nth_element, kept from step to step like the selector's memory
+  int passes = 0;
+};
+
+}  // namespace
+
+extern "C" {
+
+Bench* pliant_bench_new(int method, std::size_t entries, std::size_t keep) {
+  return std::make_unique<Bench>(static_cast<Method>(method), entries, keep).release();
+}
+
+void pliant_bench_delete(Bench* bench) { const std::unique_ptr<Bench> owned(bench); }
+
+// Seconds of: contribution in, selection out, threshold for the next step.
+double pliant_bench_gradient_step(Bench* bench, const float* gradient, float* residual, std::size_t n) {
+  return time_of([&] {
+    bench->passes = bench->selector.select(0, Gradient{{gradient, n}}, {residual, n}, bench->selection).passes;
+    bench->selector.end_step();
+  });
+}
+
+double pliant_bench_progress_step(Bench* bench, float* parameters, const float* reference, float* residual, std::size_t n) {
+  return time_of([&] {
+    bench->passes = bench->selector.select(0, Progress{{parameters, n}, {reference, n}}, {residual, n}, bench->selection).passes;
+    bench->selector.end_step();
+  });
+}
+
+std::size_t pliant_bench_kept(const Bench* bench) { return bench->selection.size(); }
+int pliant_bench_passes(const Bench* bench) { return bench->passes; }
+
+// Undoes the last selection, so that every step finds a residual of the same kind.
+void pliant_bench_put_back(const Bench* bench, float* residual, std::size_t n) {
+  kernels::scatter({residual, n}, bench->selection.indices(), bench->selection.values());
+}
+
+double pliant_bench_copy(float* to, const float* from, std::size_t n) {
+  return time_of([&] { std::memcpy(to, from, n * sizeof(float)); });
+}
+
+// The same step as a C++ programmer would write it: add, copy of |x|, nth_element, gather, clear.
+double pliant_bench_nth_element_step(Bench* bench, const float* gradient, float* residual, std::size_t n, std::size_t keep) {
+  bench->magnitudes.resize(n);
+  const kernels::Room room = bench->selection.room(n);
+  return time_of([&] {
+    for (std::size_t i = 0; i < n; ++i) residual[i] += gradient[i];
+    for (std::size_t i = 0; i < n; ++i) bench->magnitudes[i] = kernels::magnitude(residual[i]);
+    const auto place = bench->magnitudes.begin() + static_cast<std::ptrdiff_t>(keep - 1);
+    std::nth_element(bench->magnitudes.begin(), place, bench->magnitudes.end(), std::greater<>());
+    const float threshold = *place;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < n && kept < keep; ++i) {
+      if (kernels::magnitude(residual[i]) < threshold) continue;
+      room.indices[kept] = static_cast<std::uint32_t>(i);
+      room.values[kept++] = residual[i];
+      residual[i] = 0;
+    }
+    bench->selection.resize(kept);
+  });
+}
+
+void pliant_bench_draw(int distribution, std::uint64_t seed, float* values, std::size_t n) {
+  std::mt19937_64 random(seed);
+  draw_all(static_cast<Distribution>(distribution), 1, random, {values, n});
+}
+
+// Writes the cost table of this machine. Returns 0, or 1 if the file cannot be written.
+int pliant_bench_write_costs(const char* path, std::size_t elements, int repetitions) {
+  std::ofstream file(path);
+  file << plan::to_text(measure_costs({.elements = elements, .repetitions = repetitions}));
+  return file.good() ? 0 : 1;
+}
+
+double pliant_bench_start_up_costs() {
+  return time_of([] { (void)measure_costs(); });
+}
+
+}  // extern "C"
+
+}  // namespace pliant::compress
