@@ -65,6 +65,12 @@ Environment mpi_environment(const Lab& lab) {
           {kControlVariable, lab.control()}};
 }
 
+Child start_mpirun(const Lab& lab, const NetworkPlan& plan, Relay& relay, const Command& command) {
+  const Fd output = relay.add(STDOUT_FILENO, rewrite_mpi_tag);
+  const Fd errors = relay.add(STDERR_FILENO, rewrite_mpi_tag);
+  return lab.start({plan.hosts, mpirun_command(plan.hosts, command), mpi_environment(lab), output.get(), errors.get()});
+}
+
 }  // namespace
 
 int mpirun(const NetworkOptions& options, const Command& command) {
@@ -77,11 +83,8 @@ int mpirun(const NetworkOptions& options, const Command& command) {
   block_signals();
   Lab lab(plan, options.open_truth());
   Relay relay;
-  const Fd output = relay.add(STDOUT_FILENO, rewrite_mpi_tag);
-  const Fd errors = relay.add(STDERR_FILENO, rewrite_mpi_tag);
   std::vector<Supervised> processes;
-  processes.push_back(
-      {"mpirun", lab.start({plan.hosts, mpirun_command(plan.hosts, command), mpi_environment(lab), output.get(), errors.get()})});
+  processes.push_back({"mpirun", start_mpirun(lab, plan, relay, command)});
   return Supervisor(lab, std::move(processes), std::move(relay), limit).run();
 }
 

@@ -72,7 +72,7 @@ bool own_proc(pid_t launcher) {
 
 // A lab whose switch could not keep up must not pass for a slow network.
 void warn_if_late(const Lateness& lateness) {
-  if (lateness.over_1ms * 100 <= lateness.packets) return;
+  if (lateness.over_1ms * 50 <= lateness.packets) return;
   fmt::print(stderr,
              "pliant-lab: the switch ran late: {} of {} packets came more than 1 ms after their time, the last by {}; the network was "
              "slower than set\n",
