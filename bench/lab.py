@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: MIT
+"""Is the lab what it was set to be? Rates, round trips, losses, how soon a change is in force, and what the switch costs.
+
+Without arguments: the benchmark. With a role it is one of its endpoints, started by pliant-lab in every host.
+"""
+from __future__ import annotations
+
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import figures
+
+LAB = figures.ROOT / "build" / "release" / "tools" / "pliant-lab" / "pliant-lab"
+REPEATS = 3
+PORT = 5201
+RANK = int(os.environ.get("RANK", "0"))
+SIZE = int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def address(host: int) -> str:
+    return f"10.77.0.{host + 1}"
+
+
+# The endpoints ------------------------------------------------------------------------------------------------------
+
+
+def say(**result: object) -> None:
+    print(json.dumps(result))
+
+
+def connect(host: int) -> socket.socket:
+    """Connects to a server that may not listen yet; gives up after 10 s."""
+    for _ in range(200):
+        try:
+            return socket.create_connection((address(host), PORT), timeout=10)
+        except OSError:
+            time.sleep(0.05)
+    raise TimeoutError(f"host {host} does not listen")
+
+
+def receive_for(connection: socket.socket, warm_up: float, seconds: float) -> float:
+    """Bits per second that arrive after the warm-up."""
+    buffer = bytearray(1 << 18)
+    connection.settimeout(10)
+    first = time.monotonic() + warm_up
+    last = first + seconds
+    start = end = 0.0
+    received = 0
+    while end < last:
+        size = connection.recv_into(buffer)
+        end = time.monotonic()
+        if start:
+            received += size
+        elif end >= first:
+            start = end
+        if not size:
+            break
+    return received * 8 / (end - start)
+
+
+def send_until_closed(connection: socket.socket) -> None:
+    block = bytes(1 << 18)
+    connection.settimeout(10)
+    try:
+        while True:
+            connection.sendall(block)
+    except OSError:
+        pass  # the receiver has seen enough
+
+
+def stream(warm_up: float, seconds: float) -> None:
+    """Host 0 sends one TCP stream to host 1."""
+    if RANK == 0:
+        return send_until_closed(connect(1))
+    with socket.create_server((address(1), PORT)) as server:
+        connection, _ = server.accept()
+        say(bits_per_second=receive_for(connection, warm_up, seconds))
+        connection.close()
+
+
+def all_to_all(warm_up: float, seconds: float) -> None:
+    """Every host sends to every other one; each says what it got in all."""
+    rates: list[float] = []
+    with socket.create_server((address(RANK), PORT), backlog=SIZE) as server:
+        senders = [threading.Thread(target=lambda h=host: send_until_closed(connect(h)), daemon=True) for host in range(SIZE) if host != RANK]
+        for sender in senders:
+            sender.start()
+        connections = [server.accept()[0] for _ in range(SIZE - 1)]
+        receivers = [threading.Thread(target=lambda c=c: rates.append(receive_for(c, warm_up, seconds))) for c in connections]
+        for receiver in receivers:
+            receiver.start()
+        for receiver in receivers:
+            receiver.join()
+    say(bits_per_second=sum(rates))
+    time.sleep(1)  # the others are still measuring
+
+
+def udp() -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind((address(RANK), PORT))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+    sock.settimeout(5)
+    return sock
+
+
+def round_trips(count: int) -> None:
+    """Host 0 asks, host 1 answers, one after the other."""
+    sock = udp()
+    if RANK == 1:
+        while True:
+            data, sender = sock.recvfrom(2048)
+            sock.sendto(data, sender)
+            if data == b"end":
+                return
+    time.sleep(0.3)  # host 1 listens
+    times = []
+    for i in range(count):
+        start = time.monotonic()
+        sock.sendto(str(i).encode(), (address(1), PORT))
+        sock.recvfrom(2048)
+        times.append(time.monotonic() - start)
+    say(seconds=statistics.median(times))
+    sock.sendto(b"end", (address(1), PORT))
+    time.sleep(0.5)
+
+
+def lossy(count: int, per_second: int) -> None:
+    """Host 0 sends numbered datagrams at an even pace, host 1 counts what arrives."""
+    sock = udp()
+    if RANK == 0:
+        time.sleep(0.3)
+        start = time.monotonic()
+        for i in range(count):
+            if i % 50 == 0:
+                time.sleep(max(0.0, start + i / per_second - time.monotonic()))
+            sock.sendto(b"x" * 64, (address(1), PORT))
+        time.sleep(1)
+        for _ in range(50):
+            sock.sendto(b"end", (address(1), PORT))
+        return
+    arrived = 0
+    while sock.recv(2048) != b"end":
+        arrived += 1
+    say(lost=1 - arrived / count)
+
+
+def ask(line: str) -> str:
+    with socket.socket(socket.AF_UNIX) as control:
+        control.connect(os.environ["PLIANT_LAB_CONTROL"])
+        control.sendall(line.encode() + b"\n")
+        return control.makefile().readline().strip()
+
+
+def change(times: int) -> None:
+    """Host 0 sends a datagram each ms and switches the delay between 5 and 45 ms; host 1 says how long each was under way."""
+    sock = udp()
+    if RANK == 1:
+        while (data := sock.recv(2048)) != b"end":
+            sent = float(data)
+            print(json.dumps([sent, time.monotonic() - sent]))
+        return
+    time.sleep(0.3)
+    commands = []
+    for i in range(times * 150):
+        if i % 150 == 75:
+            commands.append((time.monotonic(), 45 if len(commands) % 2 == 0 else 5))
+            ask(f"set all {commands[-1][1]}ms")
+        sock.sendto(repr(time.monotonic()).encode(), (address(1), PORT))
+        time.sleep(0.001)
+    say(commands=commands)
+    time.sleep(0.2)
+    for _ in range(5):
+        sock.sendto(b"end", (address(1), PORT))
+
+
+ROLES = {"stream": stream, "all_to_all": all_to_all, "round_trips": round_trips, "lossy": lossy, "change": change}
+
+
+# The benchmark ------------------------------------------------------------------------------------------------------
+
+
+def run(options: list[str], role: str, *arguments: float) -> list[object]:
+    """The JSON lines that the hosts wrote."""
+    command = [str(LAB), "run", "--timeout", "100s", *options, "--", sys.executable, __file__, role, *map(str, arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    return [json.loads(line.split("] ", 1)[1]) for line in done.stdout.splitlines()]
+
+
+def rate_ratio(mbit: int) -> float:
+    warm_up, seconds = (4, 10) if mbit < 10 else (2, 5)
+    [result] = run(["--hosts", "2", "--link", f"{mbit}mbit,5ms"], "stream", warm_up, seconds)
+    return result["bits_per_second"] / (mbit * 1e6)
+
+
+def rtt_error_ms(ms: int) -> float:
+    [result] = run(["--hosts", "2", "--link", f"100mbit,{ms}ms"], "round_trips", 30)
+    return result["seconds"] * 1e3 - 2 * ms
+
+
+def loss_ratio(percent: int, seed: int) -> float:
+    [result] = run(["--hosts", "2", "--seed", str(seed), "--link", f"1gbit,5ms,loss={percent}%,queue=10000p", "--mtu", "1500"], "lossy", 60000, 15000)
+    return result["lost"] / (percent / 100)
+
+
+def change_delays_ms() -> list[float]:
+    lines = run(["--hosts", "2", "--link", "100mbit,5ms"], "change", 20)
+    commands = next(line["commands"] for line in lines if isinstance(line, dict))
+    packets = [line for line in lines if isinstance(line, list)]
+    delays = []
+    for at, delay in commands:
+        in_force = [sent for sent, took in packets if at <= sent < at + 0.1 and abs(took * 1e3 - delay) < 10]
+        delays.append((min(in_force) - at) * 1e3)
+    return delays
+
+
+def all_to_all_costs() -> tuple[float, float, float]:
+    """Cores that the switch used, and what all hosts received against what they may: payload, and packets on the wire."""
+    with tempfile.TemporaryDirectory() as folder:
+        truth = Path(folder) / "truth.jsonl"
+        lines = run(["--hosts", "8", "--link", "20mbit,10ms", "--truth", str(truth)], "all_to_all", 3, 8)
+        records = [json.loads(line) for line in truth.read_text().splitlines()]
+    start = records[0]["mono"]
+    middle = [r for r in records if r["type"] in ("second", "switch") and 4 < r["mono"] - start < 10]
+    switch = [r for r in middle if r["type"] == "switch"]
+    cores = sum(r["cpu_s"] for r in switch) / sum(r["interval_s"] for r in switch)
+    wire = sum(r["in"]["bytes"] * 8 / 20e6 for r in middle if r["type"] == "second") / sum(r["interval_s"] for r in middle if r["type"] == "second")
+    return cores, sum(line["bits_per_second"] for line in lines) / (8 * 20e6), wire
+
+
+def measure() -> list[figures.Figure]:
+    rates = {mbit: [] for mbit in (1, 10, 100, 1000)}
+    errors = {ms: [] for ms in (1, 10, 50, 150)}
+    losses = {percent: [] for percent in (1, 5)}
+    changes: list[float] = []
+    costs = []
+    for repeat in range(REPEATS):  # interleaved, so that a busy minute of the machine does not hit one figure alone
+        for mbit, samples in rates.items():
+            samples.append(rate_ratio(mbit))
+        for ms, samples in errors.items():
+            samples.append(rtt_error_ms(ms))
+        for percent, samples in losses.items():
+            samples.append(loss_ratio(percent, repeat + 1))
+        changes += change_delays_ms()
+        costs.append(all_to_all_costs())
+        print(f"bench lab: {repeat + 1} of {REPEATS} rounds", file=sys.stderr)
+    cores, payload, wire = zip(*costs, strict=True)
+    return [
+        *(figures.spread(f"rate_ratio/{mbit}mbit", samples, "") for mbit, samples in rates.items()),
+        *(figures.spread(f"rtt_error_ms/{ms}ms", samples, "ms") for ms, samples in errors.items()),
+        *(figures.spread(f"loss_ratio/{percent}%", samples, "") for percent, samples in losses.items()),
+        figures.spread("change_delay_ms", changes, "ms"),
+        figures.spread("cores_used/8x20mbit", cores, "cores"),
+        figures.spread("rate_ratio/8x20mbit", payload, ""),
+        figures.spread("wire_ratio/8x20mbit", wire, ""),
+    ]
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        return ROLES[sys.argv[1]](*(int(argument) for argument in sys.argv[2:]))
+    results = measure()
+    print(figures.show(results))
+    print(f"wrote {figures.write('lab', results)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// The commands of pliant-lab, one file each. All return the exit status.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/pliant-lab/cli/options.h"
+
+namespace pliant::lab {
+
+using Command = std::vector<std::string>;  // a program and its arguments
+
+int run(const NetworkOptions& options, const Command& command);
+int mpirun(const NetworkOptions& options, const Command& command);
+int shell(const NetworkOptions& options, const Command& command);
+int dry_run(const NetworkOptions& options, const Command& command);
+int exec_in_host(const std::string& host, std::optional<int> lab, const Command& command);
+// Open MPI calls this in place of ssh: the address of a host, then the words of a shell command.
+int mpi_agent(const Command& arguments);
+int list_timelines();
+int print_timeline(const std::string& name);
+int tell(std::optional<int> lab, const std::string& line);  // a line to the control socket that is answered by "ok"
+int status(std::optional<int> lab, bool json);
+
+// What a host's environment has besides the launcher's.
+[[nodiscard]] std::map<std::string, std::string> host_environment(int host, int hosts, const std::string& control);
+
+}  // namespace pliant::lab

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Waits for a job in a lab and decides when and how it ends: the first host that fails ends the others; so do Ctrl-C, the
+// time limit, and the loss of the switch.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tools/pliant-lab/launch/lab.h"
+#include "tools/pliant-lab/launch/relay.h"
+
+namespace pliant::lab {
+
+struct Supervised {
+  std::string name;  // "host 2"; empty: nobody needs to be told that it failed
+  Child process;
+};
+
+// Blocks the signals that a Supervisor handles; before anything is started, so that none is missed.
+void block_signals();
+
+class Supervisor {
+ public:
+  Supervisor(Lab& lab, std::vector<Supervised> processes, Relay relay, std::optional<Seconds> timeout);
+  // The exit status of the job. When it returns, nothing of the lab is left.
+  [[nodiscard]] int run();
+
+ private:
+  void wait_for_something();
+  void handle_signals();
+  void reap();
+  void check_limits();
+  void end_others(int signal, int status);
+  void finish();
+  [[nodiscard]] bool all_ended() const;
+  [[nodiscard]] int milliseconds_left() const;
+
+  Lab& lab_;
+  std::vector<Supervised> processes_;
+  Relay relay_;
+  Fd signals_;
+  std::optional<Time> time_limit_;
+  std::optional<Time> kill_at_;  // set once the job is being ended
+  std::optional<int> status_;
+};
+
+}  // namespace pliant::lab
