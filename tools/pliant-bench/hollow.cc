@@ -46,7 +46,7 @@ comm::Region hollow_memory(std::size_t size) {
 HollowBlocks::HollowBlocks(comm::Region hollow, std::size_t count, int blocks)
     : hollow_(std::move(hollow)), begins_(split_points(count, static_cast<std::size_t>(blocks))) {}
 
-comm::Region HollowBlocks::outgoing(const schedule::Move& move) {
+comm::Region HollowBlocks::outgoing(const schedule::Move& move, schedule::OnArrival) {
   std::size_t count = 0;
   for (const int b : move.blocks) count += begins_[static_cast<std::size_t>(b) + 1] - begins_[static_cast<std::size_t>(b)];
   return {hollow_.bytes.first(count * sizeof(float)), hollow_.owner};

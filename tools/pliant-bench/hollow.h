@@ -17,7 +17,7 @@ class HollowBlocks final : public exchange::Blocks {
  public:
   HollowBlocks(comm::Region hollow, std::size_t count, int blocks);
 
-  comm::Region outgoing(const schedule::Move& move) override;
+  comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
 
