@@ -52,7 +52,7 @@ comm::Region HollowBlocks::outgoing(const schedule::Move& move, schedule::OnArri
   return {hollow_.bytes.first(count * sizeof(float)), hollow_.owner};
 }
 
-comm::Region HollowBlocks::room(const schedule::Move& move, schedule::OnArrival) { return outgoing(move); }
+comm::Region HollowBlocks::room(const schedule::Move& move, schedule::OnArrival on_arrival) { return outgoing(move, on_arrival); }
 
 void HollowBlocks::arrived(const schedule::Move&, schedule::OnArrival, const comm::Region&) {}
 
