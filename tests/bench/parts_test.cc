@@ -135,8 +135,8 @@ TEST(Hollow, MessagesHaveTheirSizeAndNoMemoryOfTheirOwn) {
   memory.bytes[5] = std::byte{42};
   EXPECT_EQ(memory.bytes[(256 << 10) + 5], std::byte{42});
   HollowBlocks blocks(memory, 10, 3);
-  EXPECT_EQ(blocks.outgoing({0, {0, 1, 2}}).bytes.size(), 40U);
-  EXPECT_EQ(blocks.outgoing({0, {0}}).bytes.size(), 12U);
+  EXPECT_EQ(blocks.outgoing({0, {0, 1, 2}}, schedule::OnArrival::kCopy).bytes.size(), 40U);
+  EXPECT_EQ(blocks.outgoing({0, {0}}, schedule::OnArrival::kCopy).bytes.size(), 12U);
 }
 
 }  // namespace
