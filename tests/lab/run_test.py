@@ -2,13 +2,12 @@
 """pliant-lab run and what can be said to a running lab."""
 import json
 import signal
-import socket
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from support import LAB, children, lab, machine_network, main, start, until, with_word
+from support import LAB, children, lab, machine_network, main, start, with_word
 
 TCP = """
 import os, socket
