@@ -22,11 +22,11 @@ def held() -> set[str]:
     """Every namespace that any process is in or holds open."""
     found = set()
     for process in processes():
-        for link in [*process.glob("ns/*"), *process.glob("fd/*")]:
+        for folder in ("ns", "fd"):
             try:
-                found.add(os.readlink(link))
+                found |= {os.readlink(process / folder / name) for name in os.listdir(process / folder)}
             except OSError:
-                pass
+                pass  # it has just ended, or closed one; whoever asks looks again
     return found
 
 
