@@ -18,15 +18,26 @@ def namespaces(pid: int) -> set[str]:
     return {os.readlink(f"/proc/{pid}/ns/{kind}") for kind in ("net", "pid_for_children", "mnt")}
 
 
+def names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []  # the process has just ended
+
+
+def target(link: Path) -> str:
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""
+
+
 def held() -> set[str]:
     """Every namespace that any process is in or holds open."""
     found = set()
     for process in processes():
         for folder in ("ns", "fd"):
-            try:
-                found |= {os.readlink(process / folder / name) for name in os.listdir(process / folder)}
-            except OSError:
-                pass  # it has just ended, or closed one; whoever asks looks again
+            found |= {target(process / folder / name) for name in names(process / folder)}
     return found
 
 
