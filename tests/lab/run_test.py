@@ -2,13 +2,12 @@
 """pliant-lab run and what can be said to a running lab."""
 import json
 import signal
-import socket
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from support import LAB, children, lab, machine_network, main, start, until, with_word
+from support import LAB, children, lab, machine_network, main, start, with_word
 
 TCP = """
 import os, socket
@@ -154,8 +153,8 @@ class Input(unittest.TestCase):
             ("run", "--scale-time", "0", "--", "true"): "above 0",
             ("run", "--truth", "/does/not/exist", "--", "true"): "No such file",
             ("run", "--", "no-such-program"): "not a program",
-            ("run", "--hosst", "2", "--", "true"): "did you mean '--hosts'",
-            ("rnu", "--hosts", "2", "--", "true"): "did you mean 'run'",
+            ("run", "--timelin", "c1", "--", "true"): "did you mean '--timeline'",
+            ("runn", "--hosts", "2", "--", "true"): "did you mean 'run'",
             ("status", "--lab", "1"): "lab",
             ("timelines", "wify"): "did you mean 'wifi'",
         }.items():

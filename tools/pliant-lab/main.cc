@@ -46,9 +46,9 @@ class Tool {
 
   int main(Arguments arguments) {
     command_ = std::move(arguments.command);
-    std::ranges::reverse(arguments.ours);
+    std::vector<std::string> reversed(arguments.ours.rbegin(), arguments.ours.rend());  // as CLI11 takes them
     try {
-      app_.parse(arguments.ours);
+      app_.parse(reversed);
     } catch (const CLI::Success& help) {
       return app_.exit(help);
     } catch (const CLI::ParseError& error) {
@@ -114,19 +114,29 @@ class Tool {
   }
 
   // CLI11 says what is wrong; this adds what was probably meant.
-  [[nodiscard]] std::string explain(const CLI::ParseError& error, const std::vector<std::string>& reversed) const {
+  [[nodiscard]] std::string explain(const CLI::ParseError& error, const std::vector<std::string>& words) const {
+    const auto commands = app_.get_subcommands([](const CLI::App*) { return true; });
     std::vector<std::string> known;
-    for (const CLI::App* sub : app_.get_subcommands({})) known.push_back(sub->get_name());
-    for (const CLI::App* sub : app_.get_subcommands()) {
-      for (const CLI::Option* option : sub->get_options()) known.push_back(option->get_name());
-    }
-    for (auto word = reversed.rbegin(); word != reversed.rend(); ++word) {
-      const std::string name = word->substr(0, word->find('='));
-      const bool strange = name.starts_with("--") ? std::ranges::find(known, name) == known.end()
-                                                  : word == reversed.rbegin() && std::ranges::find(known, name) == known.end();
-      if (strange) return fmt::format("unknown {} '{}'{}", name.starts_with("--") ? "option" : "command", name, suggestion(name, known));
+    for (const CLI::App* sub : commands) known.push_back(sub->get_name());
+    if (!words.empty() && std::ranges::find(known, words.front()) == known.end()) return unknown("command", words.front(), known);
+    const std::vector<std::string> options = option_names();
+    for (const std::string& word : words) {
+      const std::string name = word.substr(0, word.find('='));
+      if (name.starts_with("--") && std::ranges::find(options, name) == options.end()) return unknown("option", name, options);
     }
     return fmt::format("{} (see pliant-lab --help)", error.what());
+  }
+
+  [[nodiscard]] std::vector<std::string> option_names() const {
+    std::vector<std::string> names = {"--help"};
+    for (const CLI::App* sub : app_.get_subcommands()) {
+      for (const CLI::Option* option : sub->get_options()) names.push_back(option->get_name());
+    }
+    return names;
+  }
+
+  [[nodiscard]] static std::string unknown(const char* what, const std::string& word, const std::vector<std::string>& known) {
+    return fmt::format("unknown {} '{}'{}", what, word, suggestion(word, known));
   }
 
   CLI::App app_{"A network of N hosts on one machine: real packets, rates, delays and losses that change over time.", "pliant-lab"};

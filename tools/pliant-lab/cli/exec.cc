@@ -92,7 +92,7 @@ int exec_in_host(const std::string& host, std::optional<int> lab, const Command&
   require_command(command, "pliant-lab exec 1 -- ip address");
   const int number = parse_host(host);
   const bool inside = !lab && std::getenv(kControlVariable) != nullptr;
-  if (!inside) return exec_from_outside(lab.value_or(only_lab()), number, command);
+  if (!inside) return exec_from_outside(lab ? *lab : only_lab(), number, command);
   const std::string control = control_variable();
   become_in_host(open_namespace(control, number), number, control, command);
   return 0;

@@ -3,17 +3,12 @@
 //
 // mpirun itself runs in a host of its own, behind the others, whose link is unlimited. It starts its daemon in each host through
 // our agent, where it would use ssh; daemons and ranks then speak TCP over the emulated network.
-#include <fcntl.h>
 #include <fmt/ranges.h>
-#include <sched.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "tools/pliant-lab/cli/commands.h"
-#include "tools/pliant-lab/host/namespaces.h"
 #include "tools/pliant-lab/host/tun.h"
 #include "tools/pliant-lab/launch/supervisor.h"
 #include "tools/pliant-lab/switch/control.h"

@@ -64,7 +64,7 @@ void set_mtu(int socket, int mtu) {
 void set_queue_length(int socket) {
   ifreq r = request(kDeviceName);
   r.ifr_qlen = kDeviceQueue;
-  check(ioctl(socket, SIOCSIFTXQLEN, &r), fmt::format("setting the queue of {}", kDeviceName));
+  ioctl(socket, SIOCSIFTXQLEN, &r);  // refused in a user namespace, where the kernel's own 500 packets must do
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
-#include <fstream>
 
 #include "pliant/common/errors.h"
 #include "pliant/common/suggest.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The policies together: whole packets through a whole network, on a fake clock.
-#include <gtest/gtest.h>
-
 #include "tools/pliant-lab/net/network.h"
+
+#include <gtest/gtest.h>
 
 namespace pliant::lab {
 namespace {

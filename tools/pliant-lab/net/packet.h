@@ -14,7 +14,7 @@ namespace pliant::lab {
 using PacketBuffer = std::vector<std::byte>;
 
 struct Packet {
-  PacketBuffer data;       // as read from the device
+  PacketBuffer data{};     // as read from the device
   std::int64_t bytes = 0;  // what counts on the wire: the IP packet
   int from = 0;
   int to = 0;

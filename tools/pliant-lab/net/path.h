@@ -10,8 +10,8 @@
 namespace pliant::lab {
 
 struct Travel {
-  Seconds delay;
-  Seconds jitter;      // uniform, as much to either side of the delay
+  Seconds delay{};
+  Seconds jitter{};    // uniform, as much to either side of the delay
   double loss = 0;     // fraction of packets
   double reorder = 0;  // fraction of packets that travel without the delay and so overtake those before them
 };

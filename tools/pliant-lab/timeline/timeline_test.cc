@@ -47,12 +47,23 @@ TEST(LinkText, WhatIsNotNamedStays) {
 
 TEST(LinkText, RefusesWithTheFix) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"100", "write a rate as 100mbit, a delay as 100ms"}, {"100mbps", "mean two things"},      {"10MB", "mean two things"},
-      {"1%", "loss=1%"},                                    {"los=1%", "did you mean 'loss'"},   {"100mbit,,10ms", "empty part"},
-      {"rate=5", "no unit"},                                {"delay=5", "no unit"},              {"loss=101%", "more than 100 %"},
-      {"queue=100", "100p"},                                {"0mbit", "below 1 kbit/s"},         {"blackhole=sideways", "not a side"},
-      {"state=dwon", "did you mean 'down'"},                {"-5ms", "neither a rate"},          {"", "empty part"},
-      {"in.state=down", "takes no side"},                   {"trace=/does/not/exist", "no such file"},
+      {"100", "write a rate as 100mbit, a delay as 100ms"},
+      {"100mbps", "mean two things"},
+      {"10MB", "mean two things"},
+      {"1%", "loss=1%"},
+      {"los=1%", "did you mean 'loss'"},
+      {"100mbit,,10ms", "empty part"},
+      {"rate=5", "no unit"},
+      {"delay=5", "no unit"},
+      {"loss=101%", "more than 100 %"},
+      {"queue=100", "100p"},
+      {"0mbit", "below 1 kbit/s"},
+      {"blackhole=sideways", "not a side"},
+      {"state=dwn", "did you mean 'down'"},
+      {"-5ms", "neither a rate"},
+      {"", "empty part"},
+      {"in.state=down", "takes no side"},
+      {"trace=/does/not/exist", "no such file"},
   };
   for (const auto& [text, fix] : cases) {
     const std::string said = complaint([&] { static_cast<void>(parse_link(text, "--link")); });
@@ -61,7 +72,10 @@ TEST(LinkText, RefusesWithTheFix) {
 }
 
 TEST(Toml, PhasesByTimeAndByName) {
-  const Timeline t = parse_toml("link='10mbit,5ms'\nhost.1='1mbit'\n[[phase]]\nat='2s'\nname='b'\nlink={rate='20mbit',in={loss='1%'}}\n[[phase]]\nat='1s'\nhost.0='down'\n", "t", "");
+  const Timeline t = parse_toml(
+      "link='10mbit,5ms'\nhost.1='1mbit'\n[[phase]]\nat='2s'\nname='b'\nlink={rate='20mbit',in={loss='1%'}}\n[[phase]]\nat='1s'\nhost.0='"
+      "down'\n",
+      "t", "");
   ASSERT_EQ(t.phases.size(), 2u);
   EXPECT_EQ(t.phases[0].changes[0].host, 0);  // ordered by time
   EXPECT_EQ(t.phase("b").changes[0].change.in.loss, 0.01);
@@ -116,7 +130,8 @@ TEST(Shipped, C1KeepsItsShapeWhenScaled) {
 }
 
 TEST(Player, GivesPhasesInTimeAndRepeats) {
-  const Timeline t = parse_toml("repeat='10s'\n[[phase]]\nat='1s'\nlink='1mbit'\n[[phase]]\nat='4s'\nlink='2mbit'\n[[phase]]\nname='x'\nlink='down'", "t", "");
+  const Timeline t = parse_toml(
+      "repeat='10s'\n[[phase]]\nat='1s'\nlink='1mbit'\n[[phase]]\nat='4s'\nlink='2mbit'\n[[phase]]\nname='x'\nlink='down'", "t", "");
   Player player(t, 100s, false);
   for (const Time at : {101s, 104s, 111s, 114s, 121s}) {
     EXPECT_EQ(player.next(), at);
@@ -165,7 +180,7 @@ TEST_F(CommandsTest, PhasesComeByTime) {
 TEST_F(CommandsTest, ErrorsNameTheFix) {
   EXPECT_NE(execute(emulation, "set 7 1mbit", 0s).find("hosts 0 to 2"), std::string::npos);
   EXPECT_NE(execute(emulation, "set 1 100", 0s).find("100mbit"), std::string::npos);
-  EXPECT_NE(execute(emulation, "dwon 1", 0s).find("did you mean 'down'"), std::string::npos);
+  EXPECT_NE(execute(emulation, "dwn 1", 0s).find("did you mean 'down'"), std::string::npos);
   EXPECT_NE(execute(emulation, "phase slo", 0s).find("did you mean 'slow'"), std::string::npos);
   EXPECT_TRUE(execute(emulation, "", 0s).starts_with("error: "));
 }
