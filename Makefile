@@ -22,14 +22,14 @@ build: setup  ## build the library, tools and tests into build/dev
 test: test-dev test-smpi test-sanitizers  ## everything: all tests, then the sanitizer runs
 
 test-dev: build
-	ctest --preset dev
+	ctest --preset dev -j 2
 
 test-sanitizers: setup  ## unit and multirank tests under ASan + UBSan, then TSan
 	@mkdir -p build
 	$(call build_preset,asan)
-	ctest --preset asan
+	ctest --preset asan -j 2
 	$(call build_preset,tsan)
-	ctest --preset tsan
+	ctest --preset tsan -j 2
 
 test-smpi: smpi  ## in simulated time: does every schedule take what price() says
 	ctest --preset smpi

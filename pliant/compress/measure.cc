@@ -2,6 +2,7 @@
 #include "pliant/compress/measure.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -10,17 +11,22 @@
 #include <vector>
 
 #include "pliant/common/errors.h"
+#include "pliant/compress/index_stream.h"
 #include "pliant/compress/selection.h"
 #include "pliant/compress/trim.h"
+#include "pliant/compress/value_stream.h"
 #include "pliant/kernels/dense.h"
 #include "pliant/kernels/select.h"
 #include "pliant/kernels/sparse.h"
+#include "pliant/plan/code_sizes.h"
 
 namespace pliant::compress {
 namespace {
 
 using plan::Cost;
+using plan::IndexCode;
 using plan::Operation;
+using plan::ValueCode;
 
 // Densities at which an operation runs: their difference is the cost per entry, the rest that per element.
 constexpr double kFew = 0.001, kMany = 0.02;
@@ -33,6 +39,8 @@ struct Stage {
   std::vector<std::uint32_t> out_indices;
   std::vector<float> out_values;
   Selection selection;  // the same entries
+  std::array<std::vector<std::byte>, plan::kValueCodes.size()> value_streams;  // and the same in every code
+  std::array<std::vector<std::byte>, plan::kIndexCodes.size()> index_streams;
   float threshold = 0;  // that as many entries of gradient reach
   double sum = 0;
 
@@ -64,6 +72,29 @@ struct Stage {
     std::ranges::copy(indices, room.indices.begin());
     std::ranges::copy(values, room.values.begin());
     selection.resize(entries);
+    for (const ValueCode code : plan::kValueCodes) {
+      value_stream(code).resize(plan::value_stream_bytes(code, entries));
+      write(code);
+    }
+    for (const IndexCode code : plan::kIndexCodes) {
+      index_stream(code).resize(plan::index_stream_bound(code, gradient.size(), entries));
+      index_stream(code).resize(write(code));
+    }
+    std::ranges::copy(selection.values(), values.begin());  // encoding has rounded them
+  }
+
+  std::vector<std::byte>& value_stream(ValueCode code) { return value_streams[static_cast<std::size_t>(code)]; }
+  std::vector<std::byte>& index_stream(IndexCode code) { return index_streams[static_cast<std::size_t>(code)]; }
+  void write(ValueCode code) {
+    sum += static_cast<double>(write_values(code, values, value_stream(code).data(), [](std::size_t, std::span<const float>) {}));
+  }
+  void read(ValueCode code) { sum += read_values(code, value_stream(code), values) == nullptr ? 0 : 1; }
+  std::size_t write(IndexCode code) {
+    return write_indices(code, static_cast<std::uint32_t>(gradient.size()), indices, index_stream(code).data());
+  }
+  void read(IndexCode code) {
+    const auto length = static_cast<std::uint32_t>(gradient.size());
+    sum += read_indices(code, length, index_stream(code), std::span(out_indices).first(indices.size())) == nullptr ? 0 : 1;
   }
 
   [[nodiscard]] kernels::Criterion criterion() const { return {.threshold = threshold, .expected_density = 0.01F, .first_index = 0}; }
@@ -97,6 +128,16 @@ constexpr Row kRows[] = {
     {Operation::kAdd, Per::kElement, [](Stage& s) { kernels::add(s.residual, s.gradient); }},
     {Operation::kMultiply, Per::kElement, [](Stage& s) { kernels::multiply(s.residual, s.gradient, 0.25F); }},
     {Operation::kEnergy, Per::kElement, [](Stage& s) { s.sum += kernels::energy(s.gradient); }},
+    {Operation::kF16Encode, Per::kEntry, [](Stage& s) { s.write(ValueCode::kF16); }},
+    {Operation::kF16Decode, Per::kEntry, [](Stage& s) { s.read(ValueCode::kF16); }},
+    {Operation::kInt8Encode, Per::kEntry, [](Stage& s) { s.write(ValueCode::kInt8); }},
+    {Operation::kInt8Decode, Per::kEntry, [](Stage& s) { s.read(ValueCode::kInt8); }},
+    {Operation::kInt4Encode, Per::kEntry, [](Stage& s) { s.write(ValueCode::kInt4); }},
+    {Operation::kInt4Decode, Per::kEntry, [](Stage& s) { s.read(ValueCode::kInt4); }},
+    {Operation::kBlock16Encode, Per::kEntry, [](Stage& s) { s.sum += static_cast<double>(s.write(IndexCode::kBlock16)); }},
+    {Operation::kBlock16Decode, Per::kEntry, [](Stage& s) { s.read(IndexCode::kBlock16); }},
+    {Operation::kRiceEncode, Per::kEntry, [](Stage& s) { s.sum += static_cast<double>(s.write(IndexCode::kRice)); }},
+    {Operation::kRiceDecode, Per::kEntry, [](Stage& s) { s.read(IndexCode::kRice); }},
 };
 
 double fastest_nanoseconds(const Row& row, Stage& stage, double density, int repetitions) {

@@ -1,26 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "pliant/exchange/dense.h"
 
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "pliant/common/errors.h"
 #include "pliant/common/split.h"
+#include "pliant/compress/dense.h"
 
 namespace pliant::exchange {
 namespace {
 
 std::span<const float> floats(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
-}
-
-// Which NaN an addition of two NaNs returns depends on their order; ranks may add in either.
-void add_canonical(std::span<float> to, std::span<const float> from) {
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const float sum = to[i] + from[i];
-    to[i] = sum == sum ? sum : std::numeric_limits<float>::quiet_NaN();
-  }
 }
 
 }  // namespace
@@ -74,7 +65,7 @@ void DenseBlocks::arrived(const schedule::Move& move, schedule::OnArrival on_arr
     const std::span<const float> theirs = values.first(mine.size());
     values = values.subspan(mine.size());
     if (on_arrival == schedule::OnArrival::kCombine) {
-      add_canonical(mine, theirs);
+      compress::add(mine, theirs);
     } else if (mine.data() != theirs.data() && !mine.empty()) {
       std::memcpy(mine.data(), theirs.data(), mine.size_bytes());
     }

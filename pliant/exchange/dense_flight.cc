@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "pliant/compress/dense.h"
 #include "pliant/compress/residual.h"
 #include "pliant/exchange/coded_sum.h"
 #include "pliant/exchange/dense.h"
@@ -37,8 +38,7 @@ class DenseFlight final : public Flight {
       clean();
       banked_.assign(work_.size(), 0.0F);
     } else {
-      const float scale = 1.0F / static_cast<float>(ranks_);
-      for (float& value : work_) value *= scale;
+      compress::multiply(work_, work_, 1.0F / static_cast<float>(ranks_));
     }
     report_.select = communicator.now() - departed_;
   }
@@ -82,8 +82,7 @@ class DenseFlight final : public Flight {
  protected:
   void write_average(std::span<float> out) override {
     if (coded()) {
-      const float scale = 1.0F / static_cast<float>(ranks_);
-      std::ranges::transform(work_, out.begin(), [scale](float sum) { return sum * scale; });
+      compress::multiply(out, work_, 1.0F / static_cast<float>(ranks_));
     } else if (out.data() != work_.data()) {
       std::ranges::copy(work_, out.begin());
     }

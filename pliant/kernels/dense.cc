@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 
 #undef HWY_TARGET_INCLUDE
@@ -25,11 +26,13 @@ using scalar::multiply;
 
 HWY_ATTR void add(std::span<float> to, std::span<const float> from) {
   const Floats d;
+  const auto nan = hn::Set(d, std::numeric_limits<float>::quiet_NaN());
   std::size_t i = 0;
   for (; i + kLanes <= to.size(); i += kLanes) {
-    hn::StoreU(hn::Add(hn::LoadU(d, to.data() + i), hn::LoadU(d, from.data() + i)), d, to.data() + i);
+    const auto sum = hn::Add(hn::LoadU(d, to.data() + i), hn::LoadU(d, from.data() + i));
+    hn::StoreU(hn::IfThenElse(hn::IsNaN(sum), nan, sum), d, to.data() + i);
   }
-  for (; i < to.size(); ++i) to[i] += from[i];
+  scalar::add(to.subspan(i), from.subspan(i));
 }
 
 HWY_ATTR void multiply(std::span<float> to, std::span<const float> from, float factor) {
@@ -68,7 +71,10 @@ double energy(std::span<const float> values) { return HWY_DYNAMIC_DISPATCH(energ
 namespace scalar {
 
 void add(std::span<float> to, std::span<const float> from) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const float sum = to[i] + from[i];
+    to[i] = sum == sum ? sum : std::numeric_limits<float>::quiet_NaN();
+  }
 }
 
 void multiply(std::span<float> to, std::span<const float> from, float factor) {

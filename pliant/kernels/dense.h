@@ -7,7 +7,8 @@
 
 namespace pliant::kernels {
 
-// to += from.
+// to += from. A sum that is not a number is always the same NaN, whichever went in: on two ranks the operands may have
+// changed places, and which of two NaNs an addition returns depends on that.
 void add(std::span<float> to, std::span<const float> from);
 
 // to = from * factor.
