@@ -14,7 +14,7 @@ namespace pliant::testing {
 
 class Watchdog {
  public:
-  explicit Watchdog(std::string what, std::chrono::seconds limit = std::chrono::seconds(90))
+  explicit Watchdog(std::string what, std::chrono::seconds limit = std::chrono::seconds(240))
       : thread_([this, what = std::move(what), limit] {
           std::unique_lock lock(mutex_);
           if (over_.wait_for(lock, limit, [this] { return disarmed_; })) return;
