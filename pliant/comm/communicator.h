@@ -59,11 +59,13 @@ class Communicator {
   [[nodiscard]] virtual Ticket send(int peer, Tag tag, Region message) = 0;
   [[nodiscard]] virtual Ticket receive(int peer, Tag tag, Region room) = 0;
 
-  // Blocks until the message is done and returns its size. Throws CommError if the deadline passes or the peer is gone.
+  // Blocks until the message is done and returns its size. Throws CommError if the deadline passes or the peer is gone. A
+  // message longer than its room is lost, and a size larger than the room is returned: the communicator lives on.
   virtual Bytes wait(Ticket ticket, const Patience& patience) = 0;
 
-  // The engine's own sum over all ranks, in place. Collective; blocks. ContractError if the engine has none.
-  virtual void all_reduce(std::span<float> data) = 0;
+  // The engine's own sum over all ranks, in place. Collective; blocks. ContractError if the engine has none, CommError as
+  // wait() has it (the peer is not known then).
+  virtual void all_reduce(std::span<float> data, const Patience& patience) = 0;
 
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
   [[nodiscard]] virtual Seconds now() const = 0;  // monotonic; the zero point is arbitrary

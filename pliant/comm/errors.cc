@@ -7,8 +7,10 @@ namespace pliant::comm {
 namespace {
 
 std::string describe(const Failure& f) {
-  std::string text = fmt::format("rank {}: {} {} {} rank {}", f.rank, f.receiving ? "receiving" : "sending", to_string(f.bytes),
-                                 f.receiving ? "from" : "to", f.peer);
+  const std::string what = f.peer < 0 ? fmt::format("all-reducing {}", to_string(f.bytes))
+                                      : fmt::format("{} {} {} rank {}", f.receiving ? "receiving" : "sending", to_string(f.bytes),
+                                                    f.receiving ? "from" : "to", f.peer);
+  std::string text = fmt::format("rank {}: {}", f.rank, what);
   if (f.place.rounds > 0) text += fmt::format(", round {} of {}, plan epoch {}", f.place.round, f.place.rounds, f.place.epoch);
   text += ": " + f.reason;
   if (!f.advice.empty()) text += "\n  " + f.advice;

@@ -20,7 +20,7 @@ struct Place {
 // What went wrong with which message. After it the communicator is dead.
 struct Failure {
   int rank = -1;
-  int peer = -1;
+  int peer = -1;  // -1: the engine's own all-reduce, where it is not known
   Bytes bytes;
   Place place;
   bool receiving = false;

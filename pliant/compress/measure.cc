@@ -38,7 +38,7 @@ struct Stage {
   std::vector<float> values;
   std::vector<std::uint32_t> out_indices;
   std::vector<float> out_values;
-  Selection selection;  // the same entries
+  Selection selection;                                                         // the same entries
   std::array<std::vector<std::byte>, plan::kValueCodes.size()> value_streams;  // and the same in every code
   std::array<std::vector<std::byte>, plan::kIndexCodes.size()> index_streams;
   float threshold = 0;  // that as many entries of gradient reach

@@ -101,8 +101,8 @@ std::span<std::byte> write(const Envelope& envelope, Marks marks, std::span<cons
   header.slice = envelope.slice;
   header.sender = static_cast<std::uint16_t>(envelope.sender);
   header.voted = marks.voted;
-  header.unsent = std::clamp(marks.unsent, 0.0F, kLargest);
-  header.vote = std::clamp(marks.vote, 0.0F, kLargest);
+  header.unsent = energy_mark(marks.unsent);
+  header.vote = energy_mark(marks.vote);
   header.length = envelope.length;
   header.count = static_cast<std::uint32_t>(count);
   std::byte* end = out.data() + sizeof(header);
@@ -195,6 +195,8 @@ void check_sizes(const WireHeader& header, const Envelope& expected, std::size_t
 }
 
 }  // namespace
+
+float energy_mark(double energy) { return energy < kLargest ? std::max(static_cast<float>(energy), 0.0F) : kLargest; }
 
 void merge(Marks& into, const Marks& other) {
   into.non_finite = into.non_finite || other.non_finite;

@@ -42,6 +42,10 @@ struct Marks {
   bool operator==(const Marks&) const = default;
 };
 
+// An energy as a mark: what a header can say, from 0 to the largest float. Marks hold nothing else, so that what a rank
+// thinks of itself is what the others read.
+[[nodiscard]] float energy_mark(double energy);
+
 // Either's flags and the larger vote (the lower rank's of equals), however often they meet. What was not sent is a sum, which
 // the one who adds payloads forms with them.
 void merge(Marks& into, const Marks& other);

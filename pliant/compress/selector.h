@@ -49,7 +49,7 @@ using Contribution = std::variant<Gradient, Progress>;
 
 // How much of one bucket is wanted.
 struct Amount {
-  std::size_t keep = 0;   // at most the bucket's size
+  std::size_t keep = 0;  // at most the bucket's size
   // No selection is larger; approximate only. The other methods never exceed `keep`, but for layer-wise, which takes at
   // least one entry of each layer.
   std::size_t quota = 0;

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "pliant/common/errors.h"
 #include "pliant/common/split.h"
 #include "pliant/compress/gain.h"
 
@@ -20,7 +21,13 @@ std::vector<std::size_t> differences(const std::vector<std::size_t>& begins) {
 }  // namespace
 
 Bucket::Bucket(std::span<float> residual, compress::Selector* model, std::size_t index)
-    : residual_(residual), own_(compress::Method::kExact, {residual.size()}), model_(model), index_(index) {}
+    : residual_used(!std::ranges::all_of(residual, [](float value) { return value == 0; })),
+      residual_(residual),
+      own_(compress::Method::kExact, {residual.size()}),
+      model_(model),
+      index_(index) {
+  require(size() <= UINT32_MAX, "exchange: a bucket of {} entries; indices have 32 bits", size());
+}
 
 std::size_t Bucket::quota(const Terms& terms) const {
   if (terms.quota > 0) return std::min(terms.quota, size());

@@ -41,8 +41,8 @@ class Bucket {
   // The energy that this rank's largest entries hold, as far as the last accumulate() or select() showed.
   [[nodiscard]] double top_energy(const Terms& terms, const compress::Outcome& outcome) const;
 
-  std::optional<int> voted;    // shared/var: the rank whose entries had the largest energy last time
-  bool residual_used = false;  // false: it is all zero
+  std::optional<int> voted;  // shared/var: the rank whose entries had the largest energy last time
+  bool residual_used;        // false: it is all zero
 
   // Scratch memory, one per flight in the air; given back, it keeps its pages for the next.
   [[nodiscard]] std::unique_ptr<Workspace> borrow_workspace();

@@ -11,11 +11,12 @@
 
 namespace pliant::exchange {
 
-CodedSum::CodedSum(std::span<float> values, std::span<float> banked, int count, const compress::Envelope& envelope, compress::Marks& marks,
-                   Workspace& workspace, Complaint& complaint)
+CodedSum::CodedSum(std::span<float> values, std::span<float> banked, std::size_t most, int count, const compress::Envelope& envelope,
+                   compress::Marks& marks, Workspace& workspace, Complaint& complaint)
     : values_(values),
       banked_(banked),
       begins_(split_points(values.size(), static_cast<std::size_t>(count))),
+      most_per_block_(most / static_cast<std::size_t>(count) + 1),
       envelope_(envelope),
       marks_(marks),
       unsent_(static_cast<std::size_t>(count), marks.unsent),
@@ -67,12 +68,8 @@ comm::Region CodedSum::outgoing(const schedule::Move& move, schedule::OnArrival 
 }
 
 comm::Region CodedSum::room(const schedule::Move& move, schedule::OnArrival) {
-  std::size_t bytes = 0;
-  for (const int b : move.blocks) {
-    const std::size_t length = block(values_, b).size();
-    bytes += static_cast<std::size_t>(encoded_bound(length, length, envelope_.codes, plan::Contents::kValues).value);
-  }
-  return workspace_.take(bytes);
+  const Bytes each = encoded_bound(most_per_block_, most_per_block_, envelope_.codes, plan::Contents::kValues);
+  return workspace_.take(move.blocks.size() * static_cast<std::size_t>(each.value));
 }
 
 void CodedSum::arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) {
@@ -91,7 +88,7 @@ void CodedSum::take(int b, schedule::OnArrival on_arrival, const comm::Region& p
   compress::merge(marks_, opened.marks);
   const bool combine = on_arrival == schedule::OnArrival::kCombine;
   float& unsent = unsent_[static_cast<std::size_t>(b)];
-  unsent = opened.marks.unsent + (combine ? unsent : 0.0F);
+  unsent = compress::energy_mark(static_cast<double>(opened.marks.unsent) + (combine ? unsent : 0.0F));
   if (b == 0) marks_.unsent = unsent;
   if (opened.marks.refused) throw RefusedByPeer("a rank of this exchange refused what it was sent");
   if (opened.count != mine.size()) {

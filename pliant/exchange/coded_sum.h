@@ -18,13 +18,15 @@ class CodedSum final : public Blocks {
  public:
   // Sums `values`, which are finite, in place, cut into `count` blocks. `envelope` says what the payloads are for; length,
   // slice and contents are filled in. `marks` are this rank's, and at the end everybody's. What rounding takes away on
-  // this rank is added to `banked`, as long as `values`.
-  CodedSum(std::span<float> values, std::span<float> banked, int count, const compress::Envelope& envelope, compress::Marks& marks,
-           Workspace& workspace, Complaint& complaint);
+  // this rank is added to `banked`, as long as `values`. There is room for sums of up to `most` values: a rank that has
+  // refused does not know how many there are, and brings that many.
+  CodedSum(std::span<float> values, std::span<float> banked, std::size_t most, int count, const compress::Envelope& envelope,
+           compress::Marks& marks, Workspace& workspace, Complaint& complaint);
 
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+  void refuse(const std::string& why) override { complaint_.refuse(why); }
 
  private:
   [[nodiscard]] std::span<float> block(std::span<float> of, int b) const;
@@ -35,6 +37,7 @@ class CodedSum final : public Blocks {
   std::span<float> values_;
   std::span<float> banked_;
   std::vector<std::size_t> begins_;
+  std::size_t most_per_block_;
   compress::Envelope envelope_;
   compress::Marks& marks_;
   std::vector<float> unsent_;                          // by block: of those whose values are in it

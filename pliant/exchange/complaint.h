@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "pliant/compress/payload.h"
+
 namespace pliant::exchange {
 
 // Another rank refused what it was sent, and said so in its own payloads.
@@ -33,6 +35,10 @@ class Complaint {
     }
     echo_ = true;
     return false;
+  }
+
+  void refuse(const std::string& why) {
+    attempt([&why] { throw compress::PayloadMismatch("size", why); });
   }
 
   [[nodiscard]] bool any() const { return first_ != nullptr; }

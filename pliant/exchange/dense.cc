@@ -16,8 +16,11 @@ std::span<const float> floats(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-DenseBlocks::DenseBlocks(Dense dense, int count, Workspace& workspace)
-    : dense_(std::move(dense)), begins_(split_points(dense_.data.size(), static_cast<std::size_t>(count))), workspace_(workspace) {}
+DenseBlocks::DenseBlocks(Dense dense, int count, Workspace& workspace, Complaint& complaint)
+    : dense_(std::move(dense)),
+      begins_(split_points(dense_.data.size(), static_cast<std::size_t>(count))),
+      workspace_(workspace),
+      complaint_(complaint) {}
 
 std::span<float> DenseBlocks::block(int b) const {
   const auto i = static_cast<std::size_t>(b);
@@ -59,7 +62,10 @@ comm::Region DenseBlocks::room(const schedule::Move& move, schedule::OnArrival o
 
 void DenseBlocks::arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) {
   std::span<const float> values = floats(message.bytes);
-  require(values.size() == size_of(move), "exchange: a message of {} floats instead of {}", values.size(), size_of(move));
+  if (values.size() != size_of(move)) {
+    return refuse(fmt::format("rank {} sent {} floats instead of {}: do the ranks exchange the same bucket?", move.peer, values.size(),
+                              size_of(move)));
+  }
   for (const int b : move.blocks) {
     const std::span<float> mine = block(b);
     const std::span<const float> theirs = values.first(mine.size());
@@ -76,8 +82,11 @@ Traffic run_dense(comm::Communicator& communicator, const schedule::Builder& bui
                   Workspace& workspace, const RunOptions& options) {
   require(shape.size == communicator.size(), "exchange: a schedule for {} ranks, run by {}", shape.size, communicator.size());
   workspace.reset();
-  DenseBlocks blocks(dense, builder.blocks(shape), workspace);
-  return run(communicator, builder.build(communicator.rank(), shape), blocks, options);
+  Complaint complaint;
+  DenseBlocks blocks(dense, builder.blocks(shape), workspace, complaint);
+  const Traffic traffic = run(communicator, builder.build(communicator.rank(), shape), blocks, options);
+  complaint.raise();
+  return traffic;
 }
 
 Traffic all_reduce(comm::Communicator& communicator, const Dense& dense, std::string_view schedule, Workspace& workspace,

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "pliant/comm/communicator.h"
+#include "pliant/exchange/complaint.h"
 #include "pliant/exchange/run.h"
 #include "pliant/exchange/workspace.h"
 #include "pliant/schedule/catalogue.h"
@@ -28,11 +30,12 @@ struct Dense {
 // in the schedule's order. A sum that is not a number is always the same NaN, whatever went in.
 class DenseBlocks final : public Blocks {
  public:
-  DenseBlocks(Dense dense, int count, Workspace& workspace);
+  DenseBlocks(Dense dense, int count, Workspace& workspace, Complaint& complaint);
 
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+  void refuse(const std::string& why) override { complaint_.refuse(why); }
 
  private:
   [[nodiscard]] std::span<float> block(int b) const;
@@ -43,6 +46,7 @@ class DenseBlocks final : public Blocks {
   Dense dense_;
   std::vector<std::size_t> begins_;
   Workspace& workspace_;
+  Complaint& complaint_;
 };
 
 // Runs one collective of the catalogue in place. all-reduce: every rank ends with the sum; broadcast: with the root's data;

@@ -47,25 +47,24 @@ class DenseFlight final : public Flight {
     const plan::AllReduce reduce = terms_.plan.reduce;
     if (reduce == plan::AllReduce::kEngine && communicator.capabilities().own_all_reduce) {
       report_.traffic = {.entered = communicator.now(), .sent = {static_cast<std::int64_t>(work_.size_bytes())}, .messages = 1};
-      communicator.all_reduce(work_);
+      communicator.all_reduce(work_, {.deadline = terms_.deadline, .place = {.epoch = terms_.epoch}});
       report_.traffic.finished = communicator.now();
     } else {
       const auto name = reduce == plan::AllReduce::kEngine ? "halving-doubling" : to_string(reduce);
       const auto& builder = schedule::find_builder(schedule::Collective::kAllReduce, name);
       const schedule::Shape shape{.size = ranks_};
       if (coded()) {
-        CodedSum sum(work_, banked_, builder.blocks(shape), envelope(), marks_, *workspace_, complaint_);
+        CodedSum sum(work_, banked_, work_.size(), builder.blocks(shape), envelope(), marks_, *workspace_, complaint_);
         report_.traffic = run(communicator, builder.build(rank_, shape), sum, run_options());
       } else {
-        DenseBlocks blocks({work_, buffer_.owner()}, builder.blocks(shape), *workspace_);
+        DenseBlocks blocks({work_, buffer_.owner()}, builder.blocks(shape), *workspace_, complaint_);
         report_.traffic = run(communicator, builder.build(rank_, shape), blocks, run_options());
       }
     }
-    report_.wire = report_.traffic.finished - report_.traffic.entered;
+    note_wire();
     complaint_.raise();
-    // All ranks hold the same bits, so all find the same. A gradient that leaves no residual behind is not looked at: DDP
-    // would hand it on as it is.
-    if (!coded() && (!own_.empty() || bucket_.residual_used)) marks_.non_finite = !all_finite(work_);
+    // All ranks hold the same bits, so all find the same. Gradients are handed on as they are, as DDP would.
+    if (!coded() && updates()) marks_.non_finite = !all_finite(work_);
   }
 
   void add_own_part(std::span<float> to) const override {
@@ -89,9 +88,10 @@ class DenseFlight final : public Flight {
   }
 
   void settle() override {
-    const bool gradients = own_.empty();
-    if (gradients && bucket_.residual_used) std::ranges::fill(bucket_.residual(), 0.0F);
-    if (gradients) bucket_.residual_used = false;
+    if (!updates() && bucket_.residual_used && (coded() || all_finite(work_))) {
+      std::ranges::fill(bucket_.residual(), 0.0F);  // it has been sent
+      bucket_.residual_used = false;
+    }
     for (std::size_t i = 0; i < banked_.size(); ++i) {
       if (banked_[i] == 0) continue;
       put_back_at(i, banked_[i]);
@@ -100,6 +100,7 @@ class DenseFlight final : public Flight {
   }
 
  private:
+  [[nodiscard]] bool updates() const { return terms_.plan.kind == plan::Kind::kUpdates; }
   [[nodiscard]] bool coded() const { return terms_.plan.values != plan::ValueCode::kF32; }
 
   void put_back_at(std::size_t i, float value) {

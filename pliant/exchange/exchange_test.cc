@@ -11,6 +11,7 @@
 #include <limits>
 #include <random>
 
+#include "pliant/common/errors.h"
 #include "pliant/common/hash.h"
 #include "pliant/compress/residual.h"
 #include "pliant/exchange/flight.h"
@@ -72,7 +73,10 @@ class Worker {
     const std::size_t n = residual_.size();
     Account account{.contribution = contribution, .old_residual = copy()};
     std::vector<float> out(n, 12345.0F);
-    if (kind_ == Kind::kGradients) {
+    if (kind_ == Kind::kGradients && terms.step % 2 == 0) {
+      account.report = exchange(c, bucket_, terms, compress::Gradient{contribution}, contribution);  // in place
+      out = std::move(contribution);
+    } else if (kind_ == Kind::kGradients) {
       account.report = exchange(c, bucket_, terms, compress::Gradient{contribution}, out);
     } else {
       // parameters - reference must be the contribution exactly: the reference is zero.
@@ -132,6 +136,7 @@ void expect_agreement(const std::vector<Account>& ranks, const std::string& what
     EXPECT_EQ(a.report.is_void, first.report.is_void) << what;
     EXPECT_EQ(a.report.leader, first.report.leader) << what;
     EXPECT_EQ(a.report.updated_fraction, first.report.updated_fraction) << what;
+    EXPECT_EQ(a.report.aggregate_gain, first.report.aggregate_gain) << what;
   }
 }
 
@@ -224,6 +229,7 @@ TEST_P(RandomPlans, SurviveWhatIsNotFinite) {
     constexpr float kInf = std::numeric_limits<float>::infinity();
     constexpr std::array bad = {kInf, -kInf, std::numeric_limits<float>::quiet_NaN()};
     contribution[random() % contribution.size()] = bad[random() % bad.size()];
+    if (random() % 2 == 0) std::ranges::fill(std::span(contribution).subspan(1), 0.0F);  // next to nothing else on this rank
   };
   for (int size = 1; size <= kLargestGroup; ++size) {
     run_steps(
@@ -310,6 +316,140 @@ TEST(Mismatch, IsRefusedByEveryRankAndLosesNothing) {
       }
     }
   }
+}
+
+// One rank runs another density, so that its messages are longer or shorter than the others expect.
+TEST(Mismatch, OfDensityIsRefusedWithoutAHang) {
+  for (const char* text : {"gradients union gather=ring density=10% values=f32", "gradients union density=10% values=int8",
+                           "gradients srs scatter=circulant density=10% values=f16", "gradients srs scatter=direct density=10% values=f32",
+                           "gradients shared/star bcast=binomial reduce=ring density=10% values=f32",
+                           "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density=10% values=int8"}) {
+    for (const double other : {0.02, 0.5}) {
+      SCOPED_TRACE(::testing::Message() << text << " against " << other);
+      std::atomic<int> refusals = 0;
+      testing::run_ranks("density", 3, [&](comm::Communicator& c) {
+        compress::Residual residual(400);
+        Bucket bucket(residual.span());
+        const auto contribution = random_values(static_cast<std::uint64_t>(c.rank()), 400);
+        Terms terms{.plan = plan_of(text), .step = 1, .epoch = 40};
+        if (c.rank() == 1) {
+          terms.epoch = 41;
+          terms.plan.density = other;
+        }
+        std::vector<float> out(400);
+        try {
+          (void)exchange(c, bucket, terms, compress::Gradient{contribution}, out);
+        } catch (const compress::PayloadError&) {
+          ++refusals;
+        } catch (const RefusedByPeer&) {
+          ++refusals;
+        }
+        EXPECT_EQ(std::vector<float>(residual.span().begin(), residual.span().end()), contribution);
+      });
+      EXPECT_EQ(refusals, 3);
+    }
+  }
+}
+
+// With a selector for the whole model a bucket may send fewer than its quota; a rank that refuses does not know how many.
+TEST(Mismatch, IsRefusedAlsoWhereTheLeaderSendsLessThanItsQuota) {
+  std::atomic<int> refusals = 0;
+  testing::run_ranks("quota", 3, [&](comm::Communicator& c) {
+    compress::Residual residual(1000);
+    compress::Selector model(compress::Method::kExact, {1000});
+    model.aim({{.keep = 10, .quota = 100}});
+    Bucket bucket(residual.span(), &model);
+    const auto contribution = random_values(static_cast<std::uint64_t>(c.rank()), 1000);
+    const Terms terms{.plan = plan_of("gradients shared/star density=1% values=f32"), .epoch = c.rank() == 1 ? 41U : 40U, .quota = 100};
+    std::vector<float> out(1000);
+    EXPECT_ANY_THROW((void)exchange(c, bucket, terms, compress::Gradient{contribution}, out));
+    ++refusals;
+    EXPECT_EQ(std::vector<float>(residual.span().begin(), residual.span().end()), contribution);
+  });
+  EXPECT_EQ(refusals, 3);
+}
+
+TEST(Misuse, IsNoticedBeforeAnythingIsTakenOut) {
+  testing::run_ranks("misuse", 1, [](comm::Communicator& c) {
+    compress::Residual residual(100);
+    Bucket bucket(residual.span());
+    std::vector<float> contribution(100, 1.0F);
+    std::vector<float> small(99);
+    for (const char* text : {"gradients dense", "gradients union density=10%", "gradients srs density=10%"}) {
+      const Terms terms{.plan = plan_of(text)};
+      EXPECT_THROW((void)exchange(c, bucket, terms, compress::Gradient{contribution}, small), ContractError);
+      EXPECT_THROW((void)exchange(c, bucket, terms, compress::Gradient{small}, contribution), ContractError);
+    }
+    const Terms updates{.plan = plan_of("updates union density=10%")};
+    EXPECT_THROW((void)exchange(c, bucket, updates, compress::Gradient{contribution}, contribution), ContractError);
+    EXPECT_EQ(std::vector<float>(residual.span().begin(), residual.span().end()), std::vector<float>(100, 0.0F));
+  });
+}
+
+TEST(Dense, FlushesAResidualThatWasThereFromTheStart) {
+  testing::run_ranks("resumed", 2, [](comm::Communicator& c) {
+    compress::Residual residual(10);
+    std::ranges::fill(residual.span(), 5.0F);
+    Bucket bucket(residual.span());
+    std::vector<float> gradient(10, 1.0F);
+    (void)exchange(c, bucket, {.plan = plan_of("gradients dense")}, compress::Gradient{gradient}, gradient);
+    EXPECT_EQ(gradient, std::vector<float>(10, 6.0F));
+    EXPECT_EQ(residual.span()[0], 0.0F);
+  });
+}
+
+// A deadline leaves receives posted in a dead communicator; what arrives there later must not reach the next exchange.
+TEST(Flight, MemoryOfAFailedExchangeIsNotUsedAgainWhileItsMessagesMayArrive) {
+  const comm::local::Group old_group(2);
+  const auto old_zero = old_group.join(0);
+  const auto old_one = old_group.join(1);
+  const comm::local::Group group(2);
+  compress::Residual residual(64);
+  Bucket bucket(residual.span());
+  Terms terms{.plan = plan_of("gradients dense reduce=tree"), .deadline = Seconds{0.05}};
+  std::vector<float> gradient(64, 1.0F);
+  EXPECT_THROW((void)exchange(*old_zero, bucket, terms, compress::Gradient{gradient}, gradient), comm::CommError);
+  std::vector<float> ones(64, 1.0F);
+  std::jthread late([&] {
+    Buffer<float> wrong(64);
+    std::ranges::fill(wrong.span(), 777.0F);
+    const auto ticket = old_one->send(0, 0, comm::region_of(wrong));
+    const auto zero = group.join(1);
+    compress::Residual other(64);
+    Bucket peer(other.span());
+    std::vector<float> mine(64, 1.0F);
+    (void)exchange(*zero, peer, {.plan = terms.plan, .deadline = Seconds{30}}, compress::Gradient{mine}, mine);
+    (void)ticket;
+  });
+  const auto one = group.join(0);
+  (void)exchange(*one, bucket, {.plan = terms.plan, .deadline = Seconds{30}}, compress::Gradient{ones}, ones);
+  EXPECT_EQ(ones, std::vector<float>(64, 1.0F));
+}
+
+// Energies beyond the largest float: everyone must still elect the same leader.
+TEST(Shared, ElectsOneLeaderAlsoFromEnormousEnergies) {
+  for (const float scale : {1e19F, 3e38F}) {
+    testing::run_ranks("enormous", 3, [scale](comm::Communicator& c) {
+      compress::Residual residual(200);
+      Bucket bucket(residual.span());
+      for (std::uint64_t step = 0; step < 4; ++step) {
+        std::vector<float> gradient(200, scale / 4);
+        const Terms terms{.plan = plan_of("gradients shared/var density=1%"), .step = step, .deadline = Seconds{20}};
+        (void)exchange(c, bucket, terms, compress::Gradient{gradient}, gradient);
+        EXPECT_EQ(bucket.voted, 0) << "of equals the lowest";
+      }
+    });
+  }
+}
+
+TEST(Shared, ForgetsAVoteOfALargerGroup) {
+  compress::Residual residual(100);
+  Bucket bucket(residual.span());
+  bucket.voted = 3;
+  testing::run_ranks("smaller", 1, [&](comm::Communicator& c) {
+    std::vector<float> gradient(100, 1.0F);
+    EXPECT_EQ(exchange(c, bucket, {.plan = plan_of("gradients shared/var density=1%")}, compress::Gradient{gradient}, gradient).leader, 0);
+  });
 }
 
 TEST(Shared, FollowsTheLeaderThatThePlanNames) {

@@ -55,9 +55,16 @@ RunOptions Flight::run_options() const { return {.tag = terms_.bucket, .deadline
 
 void Flight::note_tally(const kernels::Tally& tally) {
   marks_.non_finite = tally.non_finite > 0;
-  marks_.unsent = static_cast<float>(std::max(0.0, tally.energy - tally.kept_energy));
+  marks_.unsent = compress::energy_mark(tally.energy - tally.kept_energy);
   report_.kept = tally.kept;
   report_.gain = tally.energy > 0 ? tally.kept_energy / tally.energy : 1;
+}
+
+void Flight::note_wire() {
+  const Traffic& traffic = report_.traffic;
+  report_.encode += traffic.encode;
+  report_.decode += traffic.decode;
+  report_.wire = traffic.finished - traffic.entered - traffic.encode - traffic.decode;
 }
 
 compress::Opened Flight::open(const comm::Region& payload, const compress::Envelope& expected, std::size_t most) {
@@ -82,6 +89,14 @@ void Flight::add_scaled(std::span<float> out, std::span<const std::uint32_t> ind
 std::unique_ptr<Flight> depart(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
                                const compress::Contribution& contribution, std::span<float> in_place) {
   plan::check(terms.plan);
+  const auto* gradient = std::get_if<compress::Gradient>(&contribution);
+  const auto* progress = std::get_if<compress::Progress>(&contribution);
+  const std::size_t size = gradient != nullptr ? gradient->values.size() : progress->parameters.size();
+  require(size == bucket.size(), "exchange: a contribution of {} to a bucket of {}", size, bucket.size());
+  require(progress == nullptr || progress->reference.size() == size, "exchange: {} parameters", size);
+  require((gradient != nullptr) == (terms.plan.kind == plan::Kind::kGradients), "exchange: the plan is of kind {}, the contribution is not",
+          to_string(terms.plan.kind));
+  require(in_place.empty() || in_place.size() == size, "exchange: {} entries of memory for a bucket of {}", in_place.size(), size);
   switch (terms.plan.scheme) {
     case plan::Scheme::kUnion:
       return depart_union(communicator, bucket, terms, contribution);
@@ -97,6 +112,7 @@ std::unique_ptr<Flight> depart(const comm::Communicator& communicator, Bucket& b
 
 Report exchange(comm::Communicator& communicator, Bucket& bucket, const Terms& terms, const compress::Contribution& contribution,
                 std::span<float> out) {
+  require(out.size() == bucket.size(), "exchange: a result of {} for a bucket of {}", out.size(), bucket.size());
   const auto flight = depart(communicator, bucket, terms, contribution, out);
   try {
     flight->travel(communicator);

@@ -48,6 +48,7 @@ class Flight {
   [[nodiscard]] compress::Envelope envelope() const;  // of what this rank sends of the whole bucket
   [[nodiscard]] RunOptions run_options() const;
   void note_tally(const kernels::Tally& tally);
+  void note_wire();  // of report_.traffic: what was coding on the way, and what was waiting
   // Opens a payload, takes in its marks and complains of a refusal.
   compress::Opened open(const comm::Region& payload, const compress::Envelope& expected, std::size_t most);
   // out[index] += value / N for each entry, keeping count of what is not zero.

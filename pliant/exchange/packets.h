@@ -31,6 +31,7 @@ class Packets final : public Blocks {
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+  void refuse(const std::string& why) override { complaint_.refuse(why); }
 
  private:
   std::vector<std::size_t> bounds_;
@@ -50,6 +51,7 @@ class Parts final : public Blocks {
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+  void refuse(const std::string& why) override { complaint_.refuse(why); }
 
  private:
   [[nodiscard]] std::span<std::byte> part(int b) const;

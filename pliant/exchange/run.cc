@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "pliant/exchange/run.h"
 
+#include <fmt/format.h>
+
 #include <vector>
+
+#include "pliant/common/errors.h"
 
 namespace pliant::exchange {
 
@@ -9,8 +13,12 @@ Traffic& Traffic::operator+=(const Traffic& next) {
   finished = next.finished;
   sent += next.sent;
   messages += next.messages;
+  encode += next.encode;
+  decode += next.decode;
   return *this;
 }
+
+void Blocks::refuse(const std::string& why) { throw ContractError(why); }
 
 Traffic run(comm::Communicator& communicator, const schedule::Schedule& schedule, Blocks& blocks, const RunOptions& options) {
   struct Incoming {
@@ -35,7 +43,9 @@ Traffic run(comm::Communicator& communicator, const schedule::Schedule& schedule
     ++patience.place.round;
     sending.clear();
     for (const schedule::Move& move : round.sends) {
+      const Seconds before = communicator.now();
       comm::Region message = blocks.outgoing(move, round.on_arrival);
+      traffic.encode += communicator.now() - before;
       traffic.sent += Bytes{static_cast<std::int64_t>(message.bytes.size())};
       ++traffic.messages;
       sending.push_back(communicator.send(move.peer, options.tag, std::move(message)));
@@ -43,7 +53,15 @@ Traffic run(comm::Communicator& communicator, const schedule::Schedule& schedule
     for (const comm::Ticket ticket : sending) communicator.wait(ticket, patience);
     for (const schedule::Move& move : round.receives) {
       const auto size = static_cast<std::size_t>(communicator.wait(next->ticket, patience).value);
-      blocks.arrived(move, round.on_arrival, {next->room.bytes.first(size), next->room.owner});
+      const Seconds before = communicator.now();
+      const std::size_t room = next->room.bytes.size();
+      if (size <= room) {
+        blocks.arrived(move, round.on_arrival, {next->room.bytes.first(size), next->room.owner});
+      } else {
+        blocks.refuse(
+            fmt::format("rank {} sent more than the {} bytes that there is room for: do the ranks run the same plan?", move.peer, room));
+      }
+      traffic.decode += communicator.now() - before;
       ++next;
     }
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "pliant/comm/communicator.h"
 #include "pliant/schedule/schedule.h"
@@ -22,7 +23,11 @@ class Blocks {
   // Room for the message that will carry these blocks. Asked for once per receive, in order, before anything is sent.
   [[nodiscard]] virtual comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) = 0;
 
-  // The message has arrived at the front of its room.
+  // Something arrived that cannot be right: it was longer than its room, and is lost. The schedule goes on; whoever owns
+  // the blocks fails at its end.
+  virtual void refuse(const std::string& why);
+
+  // The message has arrived at the front of its room. Throws only what ends the whole exchange, messages under way included.
   virtual void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) = 0;
 };
 
@@ -37,6 +42,8 @@ struct Traffic {
   Seconds finished;
   Bytes sent;
   int messages = 0;
+  Seconds encode;                            // of the time between, in outgoing()
+  Seconds decode;                            // and in arrived()
   Traffic& operator+=(const Traffic& next);  // the one that followed
 };
 

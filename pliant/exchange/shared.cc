@@ -26,7 +26,7 @@ class SharedFlight final : public Flight {
       : Flight(communicator, bucket, terms), quota_(bucket.quota(terms)), leader_(pick_leader()) {
     const auto outcome = rank_ == leader_ ? bucket.select(terms, contribution, led_) : bucket.accumulate(contribution);
     note_tally(outcome.tally);
-    marks_.vote = static_cast<float>(bucket.top_energy(terms, outcome));
+    marks_.vote = compress::energy_mark(bucket.top_energy(terms, outcome));
     marks_.voted = static_cast<std::uint16_t>(rank_);
     energy_ = outcome.tally.energy;
     report_.leader = leader_;
@@ -37,7 +37,7 @@ class SharedFlight final : public Flight {
     report_.traffic = broadcast_indices(communicator);
     take_values();
     report_.traffic += sum_values(communicator);
-    report_.wire = report_.traffic.finished - report_.traffic.entered;
+    note_wire();
     complaint_.raise();
     bucket_.voted = marks_.voted;
   }
@@ -64,7 +64,8 @@ class SharedFlight final : public Flight {
  private:
   [[nodiscard]] int pick_leader() const {
     const int turn = static_cast<int>(terms_.step % static_cast<std::uint64_t>(ranks_));
-    return terms_.plan.leader == plan::Leader::kVar ? bucket_.voted.value_or(turn) : turn;
+    const bool elected = terms_.plan.leader == plan::Leader::kVar && bucket_.voted && *bucket_.voted < ranks_;
+    return elected ? *bucket_.voted : turn;
   }
 
   Traffic broadcast_indices(comm::Communicator& communicator) {
@@ -110,13 +111,13 @@ class SharedFlight final : public Flight {
     for (const float value : taken_) kept_energy += static_cast<double>(value) * value;
     report_.kept = taken_.size();
     report_.gain = energy_ > 0 ? kept_energy / energy_ : 1;
-    marks_.unsent = static_cast<float>(std::max(0.0, energy_ - kept_energy));
+    marks_.unsent = compress::energy_mark(energy_ - kept_energy);
   }
 
   Traffic sum_values(comm::Communicator& communicator) {
     const auto& builder = schedule::find_builder(schedule::Collective::kAllReduce, to_string(terms_.plan.reduce));
     const schedule::Shape shape{.size = ranks_};
-    CodedSum sum(sums_, banked_, builder.blocks(shape), envelope(), marks_, *workspace_, complaint_);
+    CodedSum sum(sums_, banked_, quota_, builder.blocks(shape), envelope(), marks_, *workspace_, complaint_);
     return run(communicator, builder.build(rank_, shape), sum, run_options());
   }
 

@@ -133,7 +133,8 @@ void SparseSum::take(int b, int sender, const comm::Region& payload) {
   expected.sender = static_cast<std::uint32_t>(sender);
   const compress::Opened opened = compress::open(payload.bytes, expected, quotas_[static_cast<std::size_t>(b)]);
   compress::merge(marks_, opened.marks);
-  unsent_[static_cast<std::size_t>(b)] += opened.marks.unsent;
+  float& unsent = unsent_[static_cast<std::size_t>(b)];
+  unsent = compress::energy_mark(static_cast<double>(unsent) + opened.marks.unsent);
   if (opened.marks.refused) throw RefusedByPeer(fmt::format("rank {} refused what it was sent", sender));
   arriving_.indices.resize(opened.count);
   arriving_.values.resize(opened.count);

@@ -36,6 +36,7 @@ class SparseSum final : public Blocks {
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+  void refuse(const std::string& why) override { complaint_.refuse(why); }
 
   // Slice b as it is now, trimmed and in wire form: what its owner sends to everyone in the end.
   [[nodiscard]] comm::Region encode(int b);

@@ -34,7 +34,7 @@ class SrsFlight final : public Flight {
     packets.put(rank_, sum.encode(rank_));
     const auto& gather = schedule::find_builder(schedule::Collective::kAllGather, to_string(terms_.plan.gather));
     report_.traffic += run(communicator, gather.build(rank_, {ranks_}), packets, run_options());
-    report_.wire = report_.traffic.finished - report_.traffic.entered;
+    note_wire();
     complaint_.raise();
 
     const Seconds arrived = communicator.now();
@@ -49,7 +49,7 @@ class SrsFlight final : public Flight {
       (void)compress::decode_values(opened, slice.values);
       sums_.push_back(std::move(slice));
     }
-    report_.decode = communicator.now() - arrived;
+    report_.decode += communicator.now() - arrived;
   }
 
   void add_own_part(std::span<float> to) const override {

@@ -17,7 +17,13 @@ class UnionFlight final : public Flight {
     note_tally(bucket.select(terms, contribution, own_).tally);
     const Seconds selected = communicator.now();
     const comm::Region room = workspace_->take(bound());
-    payload_ = {compress::encode_giving_back(envelope(), marks_, own_.indices(), own_.values(), bucket.residual(), room.bytes), room.owner};
+    try {
+      payload_ = {compress::encode_giving_back(envelope(), marks_, own_.indices(), own_.values(), bucket.residual(), room.bytes),
+                  room.owner};
+    } catch (...) {  // a selection beyond the quota: the selector's owner and these terms disagree
+      compress::put_back(bucket.residual(), own_);
+      throw;
+    }
     report_.select = selected - departed_;
     report_.encode = communicator.now() - selected;
   }
@@ -27,7 +33,7 @@ class UnionFlight final : public Flight {
     packets.put(rank_, payload_);
     const auto& builder = schedule::find_builder(schedule::Collective::kAllGather, to_string(terms_.plan.gather));
     report_.traffic = run(communicator, builder.build(rank_, {ranks_}), packets, run_options());
-    report_.wire = report_.traffic.finished - report_.traffic.entered;
+    note_wire();
     complaint_.raise();
     const Seconds arrived = communicator.now();
     marks_.unsent = 0;
@@ -35,13 +41,13 @@ class UnionFlight final : public Flight {
       compress::Envelope expected = envelope();
       expected.sender = static_cast<std::uint32_t>(r);
       const compress::Opened opened = open(packets.payloads()[static_cast<std::size_t>(r)], expected, quota_);
-      marks_.unsent += opened.marks.unsent;
+      marks_.unsent = compress::energy_mark(static_cast<double>(marks_.unsent) + opened.marks.unsent);
       Part part{.indices = std::vector<std::uint32_t>(opened.count), .values = std::vector<float>(opened.count)};
       (void)compress::decode_indices(opened, part.indices);
       (void)compress::decode_values(opened, part.values);
       parts_.push_back(std::move(part));
     }
-    report_.decode = communicator.now() - arrived;
+    report_.decode += communicator.now() - arrived;
   }
 
   void add_own_part(std::span<float> to) const override {

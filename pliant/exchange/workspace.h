@@ -26,8 +26,10 @@ class Workspace {
     return region;
   }
 
-  // Everything taken so far may be handed out again.
+  // Everything taken so far may be handed out again, but for what somebody still holds: after an error a dead communicator
+  // may have messages under way into it.
   void reset() {
+    std::erase_if(slabs_, [](const Buffer<std::byte>& slab) { return slab.shared(); });
     if (slabs_.size() > 1) slabs_.erase(slabs_.begin(), slabs_.end() - 1);
     used_ = 0;
   }

@@ -96,6 +96,16 @@ class Playback {
 Seconds price(std::span<const schedule::Schedule> ranks, std::span<const double> block_bytes, std::span<const plan::Link> links,
               double combine_seconds_per_byte) {
   require(!ranks.empty(), "price: no ranks");
+  for (const schedule::Schedule& schedule : ranks) {
+    require(schedule.size() == ranks.front().size(), "price: ranks of {} and {} rounds", schedule.size(), ranks.front().size());
+    for (const schedule::Round& round : schedule) {
+      for (const schedule::Move& move : round.sends) {
+        for (const int b : move.blocks) {
+          require(b >= 0 && static_cast<std::size_t>(b) < block_bytes.size(), "price: block {}, {} sizes", b, block_bytes.size());
+        }
+      }
+    }
+  }
   require(ranks.size() == links.size(), "price: {} schedules, {} links", ranks.size(), links.size());
   const auto alone = Playback(ranks, block_bytes, links, combine_seconds_per_byte).play();
   return alone ? *alone : price_sharing(ranks, block_bytes, links, combine_seconds_per_byte);

@@ -124,6 +124,11 @@ TEST(Price, RefusesInputsThatDoNotFit) {
   const std::vector<plan::Link> links(3);
   EXPECT_THROW((void)price(ring, even_blocks(1, 4), links), ContractError);
   EXPECT_THROW((void)price({}, {}, {}), ContractError);
+  const std::vector<plan::Link> enough(4);
+  EXPECT_THROW((void)price(ring, even_blocks(1, 2), enough), ContractError);
+  auto uneven = ring;
+  uneven.back().pop_back();
+  EXPECT_THROW((void)price(uneven, even_blocks(1, 4), enough), ContractError);
 }
 
 }  // namespace

@@ -34,18 +34,7 @@ TEST(LocalGroup, ARankJoinsOnce) {
   const auto zero = group.join(0);
   EXPECT_THROW((void)group.join(0), ContractError);
   EXPECT_THROW((void)group.join(2), ContractError);
-}
-
-TEST(LocalGroup, AMessageLongerThanItsRoomIsAnErrorAndWritesNothingBeyondIt) {
-  testing::run_ranks("too long", 2, [](comm::Communicator& c) {
-    if (c.rank() == 0) {
-      const auto ticket = c.send(1, 0, comm::region_of(Buffer<std::byte>(100)));
-      (void)c.wait(ticket, {});
-      return;
-    }
-    const auto ticket = c.receive(0, 0, comm::region_of(Buffer<std::byte>(10)));
-    EXPECT_THROW((void)c.wait(ticket, {}), comm::CommError);
-  });
+  EXPECT_THROW(comm::local::Group(-1), ContractError);
 }
 
 }  // namespace

@@ -13,11 +13,13 @@ int main(int argc, char** argv) {
   const pliant::testing::Watchdog watchdog("mpi peer gone");
   const auto* session = new pliant::comm::mpi::Session(&argc, &argv);
   const auto world = session->world();
+  const auto second = session->world();
   const int gone = world->size() - 1;
   if (world->rank() == gone) std::_Exit(0);
   int status = 0;
   try {
     pliant::conformance::a_peer_that_is_gone_is_an_error(*world, gone);
+    pliant::conformance::an_all_reduce_without_a_peer_is_an_error(*second);
     std::printf("rank %d: peer gone, said so\n", world->rank());
   } catch (const std::exception& e) {
     std::printf("rank %d: FAILED: %s\n", world->rank(), e.what());

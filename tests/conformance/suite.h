@@ -19,6 +19,9 @@ struct Case {
 
 [[nodiscard]] const std::vector<Case>& cases();
 
+// Throws unless the engine's own all-reduce, if it has one, fails by the deadline when rank `gone` is no longer there.
+void an_all_reduce_without_a_peer_is_an_error(comm::Communicator& communicator);
+
 // Throws unless, with rank `gone` no longer there, both sending to and receiving from it fail by the deadline, and the
 // communicator is dead afterwards. Called by the survivors.
 void a_peer_that_is_gone_is_an_error(comm::Communicator& communicator, int gone);

@@ -141,8 +141,12 @@ class LocalCommunicator final : public Communicator {
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return mailboxes_->size(); }
 
-  Ticket send(int peer, Tag tag, Region message) override { return post(peer, tag, {peer, false, std::move(message)}); }
-  Ticket receive(int peer, Tag tag, Region room) override { return post(peer, tag, {peer, true, std::move(room)}); }
+  Ticket send(int peer, Tag tag, Region message) override {
+    return post(peer, tag, {.peer = peer, .receiving = false, .region = std::move(message)});
+  }
+  Ticket receive(int peer, Tag tag, Region room) override {
+    return post(peer, tag, {.peer = peer, .receiving = true, .region = std::move(room)});
+  }
 
   Bytes wait(Ticket ticket, const Patience& patience) override {
     life_.check();
@@ -159,15 +163,14 @@ class LocalCommunicator final : public Communicator {
       failure.reason = "the peer has left";
       life_.fail(failure);
     }
-    if (mine.receiving && mine.size > mine.region.bytes.size()) {
-      failure.reason = fmt::format("the message is longer, {} bytes", mine.size);
-      life_.fail(failure);
-    }
-    copy(mine.region.bytes.first(mine.receiving ? mine.size : 0), mine.staged_for);
+    const bool fits = mine.size <= mine.region.bytes.size();
+    copy(mine.region.bytes.first(mine.receiving && fits ? mine.size : 0), mine.staged_for);
     return {static_cast<std::int64_t>(mine.size)};
   }
 
-  void all_reduce(std::span<float>) override { throw ContractError("comm/local: threads have no all-reduce of their own"); }
+  void all_reduce(std::span<float>, const Patience&) override {
+    throw ContractError("comm/local: threads have no all-reduce of their own");
+  }
 
   [[nodiscard]] Capabilities capabilities() const override { return {.own_all_reduce = false, .threads = true, .simulated = false}; }
   [[nodiscard]] Seconds now() const override { return steady_now(); }
@@ -192,7 +195,10 @@ class LocalCommunicator final : public Communicator {
 
 }  // namespace
 
-Group::Group(int size) : mailboxes_(std::make_shared<Mailboxes>(size)) { require(size >= 1, "comm/local: a group of {} ranks", size); }
+Group::Group(int size) {
+  require(size >= 1, "comm/local: a group of {} ranks", size);
+  mailboxes_ = std::make_shared<Mailboxes>(size);
+}
 
 std::unique_ptr<Communicator> Group::join(int rank) const {
   require(rank >= 0 && rank < mailboxes_->size(), "comm/local: rank {} is not in 0..{}", rank, mailboxes_->size() - 1);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <climits>
 #include <cstring>
+#include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -45,15 +46,16 @@ std::string text_of(int code) {
 // Memory of messages that MPI may still touch after their communicator has gone. They are few (an error precedes them)
 // and cannot be called back: MPI has no way to cancel a send. So they are kept for the life of the process.
 void keep_for_ever(Pending pending) {
+  static std::mutex mutex;
   static auto* kept = new std::vector<Pending>();
+  const std::lock_guard lock(mutex);
   kept->push_back(std::move(pending));
 }
 
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(MPI_Comm parent) {
-    require(MPI_Comm_dup(parent, &comm_) == MPI_SUCCESS, "comm/mpi: MPI_Comm_dup failed");
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    duplicate(parent);
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     last_sign_.assign(static_cast<std::size_t>(size_), now());
@@ -71,12 +73,13 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] int size() const override { return size_; }
 
   Ticket send(int peer, Tag tag, Region message) override {
-    return start({peer, false, message.owner ? std::move(message) : own_copy(message)}, tag);
+    return start({.peer = peer, .receiving = false, .region = message.owner ? std::move(message) : own_copy(message.bytes)}, tag);
   }
 
   Ticket receive(int peer, Tag tag, Region room) override {
-    if (room.owner || room.bytes.empty()) return start({peer, true, std::move(room)}, tag);
-    return start({peer, true, region_of(Buffer<std::byte>(room.bytes.size())), room.bytes}, tag);
+    if (room.owner || room.bytes.empty()) return start({.peer = peer, .receiving = true, .region = std::move(room)}, tag);
+    const Buffer<std::byte> own(room.bytes.size());
+    return start({.peer = peer, .receiving = true, .region = region_of(own), .staged_for = room.bytes}, tag);
   }
 
   Bytes wait(Ticket ticket, const Patience& patience) override {
@@ -86,19 +89,40 @@ class MpiCommunicator final : public Communicator {
     Pending& pending = found->second;
     MPI_Status status;
     const int code = patience.deadline && !kSimulated ? poll(pending, status, patience) : MPI_Wait(&pending.request, &status);
-    if (code != MPI_SUCCESS) fail(pending, patience.place, text_of(code));
+    if (code != MPI_SUCCESS && !is_truncation(code)) fail(pending, patience.place, text_of(code));
     last_sign_[static_cast<std::size_t>(pending.peer)] = now();
-    int count = static_cast<int>(pending.region.bytes.size());
+    const auto room = static_cast<std::int64_t>(pending.region.bytes.size());
+    if (code != MPI_SUCCESS) {  // too long for its room; MPI does not say by how much
+      pending_.erase(found);
+      return {room + 1};
+    }
+    int count = static_cast<int>(room);
     if (pending.receiving) MPI_Get_count(&status, MPI_BYTE, &count);
     if (!pending.staged_for.empty()) std::memcpy(pending.staged_for.data(), pending.region.bytes.data(), static_cast<std::size_t>(count));
     pending_.erase(found);
     return {count};
   }
 
-  void all_reduce(std::span<float> data) override {
+  // With a deadline it works on memory of its own, which MPI may keep if the deadline passes.
+  void all_reduce(std::span<float> data, const Patience& patience) override {
     life_.check();
-    const int code = MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM, comm_);
-    if (code != MPI_SUCCESS) life_.fail({rank_, -1, {static_cast<std::int64_t>(data.size_bytes())}, {}, false, text_of(code), ""});
+    require(data.size() <= INT_MAX, "comm/mpi: an all-reduce of {} floats; MPI takes at most {}: cut it in chunks", data.size(), INT_MAX);
+    const auto count = static_cast<int>(data.size());
+    if (!patience.deadline || kSimulated) {
+      const int code = MPI_Allreduce(MPI_IN_PLACE, data.data(), count, MPI_FLOAT, MPI_SUM, comm_);
+      if (code != MPI_SUCCESS)
+        fail({.peer = -1, .receiving = false, .region = {std::as_writable_bytes(data), nullptr}}, patience.place, text_of(code));
+      return;
+    }
+    const Ticket ticket{next_ticket_++};
+    Pending& pending =
+        pending_.emplace(ticket, Pending{.peer = -1, .receiving = false, .region = own_copy(std::as_bytes(data))}).first->second;
+    MPI_Status status;
+    int code = MPI_Iallreduce(MPI_IN_PLACE, pending.region.bytes.data(), count, MPI_FLOAT, MPI_SUM, comm_, &pending.request);
+    if (code == MPI_SUCCESS) code = poll(pending, status, patience);
+    if (code != MPI_SUCCESS) fail(pending, patience.place, text_of(code));
+    if (count > 0) std::memcpy(data.data(), pending.region.bytes.data(), data.size_bytes());
+    pending_.erase(ticket);
   }
 
   [[nodiscard]] Capabilities capabilities() const override {
@@ -109,9 +133,26 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] Seconds now() const override { return {MPI_Wtime()}; }
 
  private:
-  static Region own_copy(const Region& message) {
-    const Buffer<std::byte> copy(message.bytes.size());
-    if (copy.size() > 0) std::memcpy(copy.data(), message.bytes.data(), copy.size());
+  // The duplicate returns its errors; so does the parent while it is duplicated.
+  void duplicate(MPI_Comm parent) {
+    MPI_Errhandler before = MPI_ERRHANDLER_NULL;
+    MPI_Comm_get_errhandler(parent, &before);
+    MPI_Comm_set_errhandler(parent, MPI_ERRORS_RETURN);
+    const int code = MPI_Comm_dup(parent, &comm_);
+    MPI_Comm_set_errhandler(parent, before);
+    if (code != MPI_SUCCESS) throw IoError("duplicating an MPI communicator: " + text_of(code));
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  }
+
+  static bool is_truncation(int code) {
+    int error_class = MPI_SUCCESS;
+    MPI_Error_class(code, &error_class);
+    return error_class == MPI_ERR_TRUNCATE;
+  }
+
+  static Region own_copy(std::span<const std::byte> bytes) {
+    const Buffer<std::byte> copy(bytes.size());
+    if (copy.size() > 0) std::memcpy(copy.data(), bytes.data(), copy.size());
     return region_of(copy);
   }
 
@@ -140,8 +181,7 @@ class MpiCommunicator final : public Communicator {
       if (code != MPI_SUCCESS || done != 0) return code;
       const Seconds waited = now() - start;
       if (waited > *patience.deadline) {
-        life_.fail(deadline_passed(failure_of(pending, patience.place), waited, *patience.deadline,
-                                   now() - last_sign_[static_cast<std::size_t>(pending.peer)]));
+        life_.fail(deadline_passed(failure_of(pending, patience.place), waited, *patience.deadline, silent_for(pending.peer)));
       }
       if (looks < kEagerLooks) {
         std::this_thread::yield();
@@ -150,6 +190,10 @@ class MpiCommunicator final : public Communicator {
       std::this_thread::sleep_for(pause);
       pause = std::min(2 * pause, kLongestPause);
     }
+  }
+
+  [[nodiscard]] Seconds silent_for(int peer) const {
+    return now() - (peer < 0 ? std::ranges::max(last_sign_) : last_sign_[static_cast<std::size_t>(peer)]);
   }
 
   [[nodiscard]] Failure failure_of(const Pending& pending, const Place& place) const {

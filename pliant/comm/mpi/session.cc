@@ -24,6 +24,7 @@ Session::Session(int* argc, char*** argv) {
   if (up != 0) return;
   int level = 0;
   check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level), "starting MPI");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // so that what fails is an exception
   started_ = true;
 }
 
