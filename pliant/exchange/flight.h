@@ -3,7 +3,7 @@
 //
 //   depart   accumulates, selects and encodes this rank's contribution;
 //   travel   moves the bytes; touches nothing but the flight itself (shared also takes from the residual, since a follower
-//            learns its indices only on the way: it must land before the bucket is used again);
+//            learns its indices only on the way, and notes the vote: it must land before the bucket is used again);
 //   land     writes the average, and gives back to the residual whatever was trimmed, rounded or void on the way.
 //
 // In every exchange N x result + sum of new residuals = sum of contributions + sum of old residuals, and all ranks end with
