@@ -43,7 +43,8 @@ Stage stage_of(std::string_view what, Collective collective, std::string_view na
 
 // Blocks of `count` values each with a header of its own, or bare floats.
 Stage sum_of(const Exchange& exchange, std::size_t count, bool bare) {
-  const plan::AllReduce reduce = exchange.plan.reduce == plan::AllReduce::kEngine ? plan::AllReduce::kHalvingDoubling : exchange.plan.reduce;
+  const plan::AllReduce reduce =
+      exchange.plan.reduce == plan::AllReduce::kEngine ? plan::AllReduce::kHalvingDoubling : exchange.plan.reduce;
   Stage stage = stage_of("values", Collective::kAllReduce, to_string(reduce), {.size = exchange.size});
   const auto blocks = static_cast<std::size_t>(stage.builder->blocks(stage.shape));
   for (const double values : differences(split_points(count, blocks))) {
@@ -65,8 +66,7 @@ std::vector<Stage> gathered(const Exchange& exchange) {
 
 std::vector<Stage> shared(const Exchange& exchange) {
   const double payload = exchange.bytes(exchange.length, exchange.kept, Contents::kIndices);
-  const int segments =
-      exchange.plan.segments > 0 ? exchange.plan.segments : plan::default_segments({static_cast<std::int64_t>(payload)});
+  const int segments = exchange.plan.segments > 0 ? exchange.plan.segments : plan::default_segments({static_cast<std::int64_t>(payload)});
   Stage indices = stage_of("indices", Collective::kBroadcast, to_string(exchange.plan.bcast),
                            {.size = exchange.size, .root = exchange.leader, .segments = segments});
   const auto parts = static_cast<std::size_t>(indices.builder->blocks(indices.shape));
@@ -87,17 +87,6 @@ std::vector<Stage> srs(const Exchange& exchange) {
   Stage gather = stage_of("sums", Collective::kAllGather, to_string(exchange.plan.gather), shape);
   gather.block_bytes = scatter.block_bytes;
   return {std::move(scatter), std::move(gather)};
-}
-
-schedule::Schedule schedule_of(const Stage& stage, int rank) {
-  schedule::Schedule rounds = stage.builder->build(rank, stage.shape);
-  if (stage.message_bytes == 0) return rounds;
-  const auto extra = static_cast<int>(stage.block_bytes.size());
-  for (auto& round : rounds) {
-    for (auto& move : round.sends) move.blocks.push_back(extra);
-    for (auto& move : round.receives) move.blocks.push_back(extra);
-  }
-  return rounds;
 }
 
 }  // namespace
@@ -131,10 +120,15 @@ Load load(const Stage& stage, int rank) {
   return total;
 }
 
-std::vector<schedule::Schedule> schedules(const Stage& stage) {
-  std::vector<schedule::Schedule> all;
-  for (int rank = 0; rank < stage.shape.size; ++rank) all.push_back(schedule_of(stage, rank));
-  return all;
+schedule::Schedule schedule_of(const Stage& stage, int rank) {
+  schedule::Schedule rounds = stage.builder->build(rank, stage.shape);
+  if (stage.message_bytes == 0) return rounds;
+  const auto extra = static_cast<int>(stage.block_bytes.size());
+  for (auto& round : rounds) {
+    for (auto& move : round.sends) move.blocks.push_back(extra);
+    for (auto& move : round.receives) move.blocks.push_back(extra);
+  }
+  return rounds;
 }
 
 std::vector<double> all_block_bytes(const Stage& stage) {
@@ -143,11 +137,16 @@ std::vector<double> all_block_bytes(const Stage& stage) {
   return bytes;
 }
 
-Seconds price(const Stage& stage, std::span<const plan::Link> links) { return price(schedules(stage), all_block_bytes(stage), links); }
+Seconds price(const Stage& stage, std::span<const plan::Link> links) {
+  std::vector<schedule::Schedule> ranks;
+  for (int rank = 0; rank < stage.shape.size; ++rank) ranks.push_back(schedule_of(stage, rank));
+  return price(ranks, all_block_bytes(stage), links);
+}
 
 Seconds price_exchange(const plan::Plan& plan, std::size_t length, std::size_t kept, const plan::World& world, int leader) {
   const auto all = stages(plan, length, kept, world.size, leader);
-  return std::accumulate(all.begin(), all.end(), Seconds{}, [&](Seconds sum, const Stage& stage) { return sum + price(stage, world.links); });
+  return std::accumulate(all.begin(), all.end(), Seconds{},
+                         [&](Seconds sum, const Stage& stage) { return sum + price(stage, world.links); });
 }
 
 }  // namespace pliant::model

@@ -32,8 +32,8 @@ struct Load {
 };
 [[nodiscard]] Load load(const Stage& stage, int rank);
 
-// The schedules of all ranks. What every message has besides its blocks is one more block, which all moves carry.
-[[nodiscard]] std::vector<schedule::Schedule> schedules(const Stage& stage);
+// What every message has besides its blocks is one more block, which all moves carry.
+[[nodiscard]] schedule::Schedule schedule_of(const Stage& stage, int rank);
 [[nodiscard]] std::vector<double> all_block_bytes(const Stage& stage);  // with that block
 
 [[nodiscard]] Seconds price(const Stage& stage, std::span<const plan::Link> links);
