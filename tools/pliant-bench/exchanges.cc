@@ -21,6 +21,7 @@ struct Entrant {
   plan::Plan plan;
   std::unique_ptr<Trial> trial;
   std::vector<exchange::Report> reports = {};
+  std::vector<Seconds> times = {};  // of this rank
 };
 
 struct Contest {
@@ -71,9 +72,13 @@ void enter_real(Contest& contest, const std::vector<plan::Plan>& plans) {
   }
 }
 
-Contender contender_of(const std::shared_ptr<Entrant>& entrant) {
+Contender contender_of(comm::Communicator& communicator, const std::shared_ptr<Entrant>& entrant) {
   Contender contender{.name = to_string(entrant->plan)};
-  contender.run = [entrant] { entrant->reports.push_back(entrant->trial->run()); };
+  contender.run = [entrant, &communicator] {
+    const Seconds start = communicator.now();
+    entrant->reports.push_back(entrant->trial->run());
+    entrant->times.push_back(communicator.now() - start);
+  };
   contender.check = [entrant] { return entrant->trial->check(); };
   return contender;
 }
@@ -102,7 +107,8 @@ ExchangeRow row_of(const Entrant& entrant, const Contest& contest, const Timing&
     row.wire += report.wire;
     row.decode += report.decode;
   }
-  for (Seconds* sum : {&row.select, &row.encode, &row.wire, &row.decode}) sum->value /= static_cast<double>(timed.size());
+  for (const Seconds time : std::span(entrant.times).last(timed.size())) row.own += time;
+  for (Seconds* sum : {&row.own, &row.select, &row.encode, &row.wire, &row.decode}) sum->value /= static_cast<double>(timed.size());
   const auto& last = timed.back();
   row.kept = last.kept;
   row.updated_fraction = last.updated_fraction;
@@ -118,7 +124,7 @@ ExchangeRow row_of(const Entrant& entrant, const Contest& contest, const Timing&
 
 void run_contest(Contest& contest, const Engine& engine, std::vector<ExchangeRow>& rows) {
   std::vector<Contender> contenders;
-  for (const auto& entrant : contest.entrants) contenders.push_back(contender_of(entrant));
+  for (const auto& entrant : contest.entrants) contenders.push_back(contender_of(contest.communicator, entrant));
   if (contest.options.reference) contenders.push_back(contender_of(contest, engine.yardstick()));
   if (contenders.empty()) return;
   const auto timings = measure(contest.communicator, contenders, contest.options);

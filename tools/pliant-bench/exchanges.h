@@ -21,7 +21,7 @@ struct ExchangeRow {
   double wire_bytes = 0;                // sent
   int messages = 0;
   double updated_fraction = 1;
-  Seconds select, encode, wire, decode;  // means
+  Seconds own, select, encode, wire, decode;  // means: of the whole, and of its parts
   Timing timing = {};
   std::optional<Seconds> reference = {};  // the engine's yardstick
   std::optional<Seconds> dense = {};      // our dense all-reduce

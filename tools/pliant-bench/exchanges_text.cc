@@ -21,7 +21,7 @@ struct Column {
 };
 
 std::string share(const ExchangeRow& row, Seconds part) {
-  return row.plan ? digits(100 * part.value / std::max(row.timing.median.value, 1e-12)) : "-";
+  return row.plan ? digits(100 * part.value / std::max(row.own.value, 1e-12)) : "-";
 }
 
 std::vector<Column> columns_of(const ExchangeReport& report) {

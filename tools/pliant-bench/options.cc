@@ -46,7 +46,8 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
   app.add_option("--density", typed.densities, "of --scheme, as in 10%,1%,0.1% [1%]")->delimiter(',');
   app.add_option("--values", typed.values, "of --scheme: f32, f16, int8 or int4 [f16]")->delimiter(',');
   app.add_option("--indices", typed.indices, "of --scheme: raw32, block16 or rice [rice]")->delimiter(',');
-  app.add_option("--plan", typed.plans, "an exchange under this plan, in quotes; may be given again")->allow_extra_args(false);
+  app.add_option("--plan", typed.plans, "an exchange under this plan, words separated by spaces or commas; may be given again")
+      ->allow_extra_args(false);
   app.add_option("--params", typed.counts, "elements instead of -b, -e and -f for exchanges, as in 25.56M; K, M and G are decimal")
       ->delimiter(',');
   app.add_option("--root", options.root, "root of broadcasts [0]");
@@ -189,7 +190,8 @@ void understand_schemes(const Typed& typed, Options& options) {
 }
 
 void understand_exchanges(const Typed& typed, Options& options) {
-  for (const auto& text : typed.plans) {
+  for (std::string text : typed.plans) {
+    std::ranges::replace(text, ',', ' ');  // for launchers that split words at spaces
     options.plans.push_back(plan::parse_plan(text, "--plan"));
     if (options.plans.back().kind == plan::Kind::kUpdates) {
       throw InputError("--plan: gradients are exchanged here; updates send the same bytes under the same scheme");
