@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "pliant/model/exchange.h"
 
-#include <numeric>
-
 #include "pliant/common/errors.h"
 #include "pliant/common/split.h"
 #include "pliant/plan/code_sizes.h"
@@ -89,6 +87,18 @@ std::vector<Stage> srs(const Exchange& exchange) {
   return {std::move(scatter), std::move(gather)};
 }
 
+// The same over blocks that are numbered from `first` on.
+schedule::Schedule renumbered(schedule::Schedule rounds, int first) {
+  for (auto& round : rounds) {
+    for (auto* moves : {&round.sends, &round.receives}) {
+      for (auto& move : *moves) {
+        for (int& b : move.blocks) b += first;
+      }
+    }
+  }
+  return rounds;
+}
+
 }  // namespace
 
 std::vector<Stage> stages(const plan::Plan& plan, std::size_t length, std::size_t kept, int size, int leader) {
@@ -144,9 +154,19 @@ Seconds price(const Stage& stage, std::span<const plan::Link> links) {
 }
 
 Seconds price_exchange(const plan::Plan& plan, std::size_t length, std::size_t kept, const plan::World& world, int leader) {
-  const auto all = stages(plan, length, kept, world.size, leader);
-  return std::accumulate(all.begin(), all.end(), Seconds{},
-                         [&](Seconds sum, const Stage& stage) { return sum + price(stage, world.links); });
+  std::vector<schedule::Schedule> ranks(static_cast<std::size_t>(world.size));
+  std::vector<std::size_t> begins;
+  std::vector<double> block_bytes;
+  for (const Stage& stage : stages(plan, length, kept, world.size, leader)) {
+    if (!block_bytes.empty()) begins.push_back(ranks.front().size());
+    for (int rank = 0; rank < world.size; ++rank) {
+      auto& rounds = ranks[static_cast<std::size_t>(rank)];
+      rounds = concatenate(std::move(rounds), renumbered(schedule_of(stage, rank), static_cast<int>(block_bytes.size())));
+    }
+    const auto bytes = all_block_bytes(stage);
+    block_bytes.insert(block_bytes.end(), bytes.begin(), bytes.end());
+  }
+  return price_sequence({ranks, begins}, block_bytes, world.links);
 }
 
 }  // namespace pliant::model

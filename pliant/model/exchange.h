@@ -38,7 +38,7 @@ struct Load {
 
 [[nodiscard]] Seconds price(const Stage& stage, std::span<const plan::Link> links);
 
-// The sum over the stages: a stage waits for the last rank of the one before, as every rank needs something of everyone.
+// All stages, one after the other. Ranks that are done with one early go on to the next.
 [[nodiscard]] Seconds price_exchange(const plan::Plan& plan, std::size_t length, std::size_t kept, const plan::World& world,
                                      int leader = 0);
 

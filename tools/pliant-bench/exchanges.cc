@@ -117,7 +117,8 @@ ExchangeRow row_of(const Entrant& entrant, const Contest& contest, const Timing&
   row.messages = static_cast<int>(most(last.traffic.messages));
   if (contest.options.link && contest.communicator.rank() == 0) {
     const auto world = plan::uniform_world(contest.communicator.size(), *contest.options.link);
-    row.price = model::price_exchange(entrant.plan, contest.count, plan::entries_of(entrant.plan.density, contest.count), world);
+    const std::size_t kept = plan::entries_of(entrant.plan.density, contest.count);
+    row.price = model::price_exchange(entrant.plan, contest.count, kept, world, std::max(last.leader, 0));
   }
   return row;
 }
