@@ -8,6 +8,7 @@
 #include "pliant/common/errors.h"
 #include "pliant/common/split.h"
 #include "pliant/compress/gain.h"
+#include "pliant/plan/density.h"
 
 namespace pliant::exchange {
 namespace {
@@ -31,9 +32,7 @@ Bucket::Bucket(std::span<float> residual, compress::Selector* model, std::size_t
 
 std::size_t Bucket::quota(const Terms& terms) const {
   if (terms.quota > 0) return std::min(terms.quota, size());
-  // At least one entry: a bucket of which nothing is ever sent would keep everything in its residual.
-  const auto wanted = static_cast<std::size_t>(std::llround(terms.plan.density * static_cast<double>(size())));
-  return std::min(std::max<std::size_t>(wanted, 1), size());
+  return plan::entries_of(terms.plan.density, size());
 }
 
 compress::Outcome Bucket::select(const Terms& terms, const compress::Contribution& contribution, compress::Selection& out) {

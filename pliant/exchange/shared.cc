@@ -10,15 +10,11 @@
 #include "pliant/exchange/coded_sum.h"
 #include "pliant/exchange/packets.h"
 #include "pliant/exchange/schemes.h"
+#include "pliant/plan/segments.h"
 #include "pliant/schedule/catalogue.h"
 
 namespace pliant::exchange {
 namespace {
-
-// A pipelined broadcast is cut into about this many parts: enough to keep a chain of a few ranks or a tree of a few levels
-// busy, few enough that a part outweighs its latency. From sqrt(levels x bytes x inverse bandwidth / latency) with 5
-// levels, 1 MiB, 1 Gbit/s and 0.1 ms.
-constexpr int kDefaultSegments = 16;
 
 class SharedFlight final : public Flight {
  public:
@@ -79,7 +75,8 @@ class SharedFlight final : public Flight {
       payload = {compress::encode(from_leader, marks_, led_.indices(), {}, {}, room.bytes), room.owner};
     }
     const auto& builder = schedule::find_builder(schedule::Collective::kBroadcast, to_string(terms_.plan.bcast));
-    const int segments = terms_.plan.segments > 0 ? terms_.plan.segments : kDefaultSegments;
+    const Bytes expected = encoded_estimate(from_leader.length, quota_, from_leader.codes, from_leader.contents);
+    const int segments = terms_.plan.segments > 0 ? terms_.plan.segments : plan::default_segments(expected);
     const schedule::Shape shape{.size = ranks_, .root = leader_, .segments = segments};
     Parts parts(payload, bound, builder.blocks(shape), *workspace_, complaint_);
     const Traffic traffic = run(communicator, builder.build(rank_, shape), parts, run_options());

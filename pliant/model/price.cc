@@ -17,15 +17,21 @@ struct Rank {
   double clock = 0;                            // when its current round began
   double out_free = 0;                         // when its port can send again
   double in_free = 0;                          // when its port can receive again
+  double posted = 0;                           // when its receives of this collective were posted
   double sent = 0;                             // when its sends of this round have arrived
   std::vector<std::pair<int, double>> landed;  // this round: from whom, and when
 };
 
 class Playback {
  public:
-  Playback(std::span<const schedule::Schedule> ranks, std::span<const double> block_bytes, std::span<const plan::Link> links,
-           double combine_seconds_per_byte)
-      : schedules_(ranks), block_bytes_(block_bytes), links_(links), combine_(combine_seconds_per_byte), ranks_(ranks.size()) {}
+  Playback(std::span<const schedule::Schedule> ranks, std::span<const std::size_t> begins, std::span<const double> block_bytes,
+           std::span<const plan::Link> links, double combine_seconds_per_byte)
+      : schedules_(ranks),
+        begins_(begins),
+        block_bytes_(block_bytes),
+        links_(links),
+        combine_(combine_seconds_per_byte),
+        ranks_(ranks.size()) {}
 
   // Nothing if two messages met at a port: this playback lets one wait for the other, networks make them share.
   std::optional<Seconds> play() {
@@ -45,6 +51,9 @@ class Playback {
   }
 
   void send(std::size_t r) {
+    if (std::ranges::find(begins_, r) != begins_.end()) {
+      for (Rank& rank : ranks_) rank.posted = rank.clock;
+    }
     for (std::size_t s = 0; s < ranks_.size(); ++s) {
       for (const schedule::Move& move : schedules_[s][r].sends) pass(static_cast<int>(s), move);
     }
@@ -57,7 +66,7 @@ class Playback {
     const plan::Link& in = links_[static_cast<std::size_t>(move.peer)];
     const double latency = (out.latency.value + in.latency.value) / 2;
     const double transfer = size_of(move) * std::max(out.seconds_per_byte, in.seconds_per_byte);
-    const double start = sender.clock;
+    const double start = std::max(sender.clock, receiver.posted);
     const double landing = start + latency + transfer;
     const double rounding = kRounding * landing;
     if (start < sender.out_free - rounding || start + latency < receiver.in_free - rounding) met_ = true;
@@ -84,6 +93,7 @@ class Playback {
   }
 
   std::span<const schedule::Schedule> schedules_;
+  std::span<const std::size_t> begins_;
   std::span<const double> block_bytes_;
   std::span<const plan::Link> links_;
   double combine_;
@@ -95,6 +105,12 @@ class Playback {
 
 Seconds price(std::span<const schedule::Schedule> ranks, std::span<const double> block_bytes, std::span<const plan::Link> links,
               double combine_seconds_per_byte) {
+  return price_sequence({ranks, {}}, block_bytes, links, combine_seconds_per_byte);
+}
+
+Seconds price_sequence(const Sequence& sequence, std::span<const double> block_bytes, std::span<const plan::Link> links,
+                       double combine_seconds_per_byte) {
+  const auto [ranks, begins] = sequence;
   require(!ranks.empty(), "price: no ranks");
   for (const schedule::Schedule& schedule : ranks) {
     require(schedule.size() == ranks.front().size(), "price: ranks of {} and {} rounds", schedule.size(), ranks.front().size());
@@ -107,8 +123,8 @@ Seconds price(std::span<const schedule::Schedule> ranks, std::span<const double>
     }
   }
   require(ranks.size() == links.size(), "price: {} schedules, {} links", ranks.size(), links.size());
-  const auto alone = Playback(ranks, block_bytes, links, combine_seconds_per_byte).play();
-  return alone ? *alone : price_sharing(ranks, block_bytes, links, combine_seconds_per_byte);
+  const auto alone = Playback(ranks, begins, block_bytes, links, combine_seconds_per_byte).play();
+  return alone ? *alone : price_sharing(sequence, block_bytes, links, combine_seconds_per_byte);
 }
 
 std::vector<double> even_blocks(double total, int count) { return std::vector<double>(static_cast<std::size_t>(count), total / count); }

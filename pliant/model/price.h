@@ -19,6 +19,15 @@ namespace pliant::model {
 [[nodiscard]] Seconds price(std::span<const schedule::Schedule> ranks, std::span<const double> block_bytes,
                             std::span<const plan::Link> links, double combine_seconds_per_byte = 0);
 
+// Collectives one after the other, as one: a collective's receives are posted when its rank enters it, so a rank that is ahead
+// waits with its messages for one that is not.
+struct Sequence {
+  std::span<const schedule::Schedule> ranks;
+  std::span<const std::size_t> begins = {};  // the first round of each collective but the first, in order
+};
+[[nodiscard]] Seconds price_sequence(const Sequence& sequence, std::span<const double> block_bytes, std::span<const plan::Link> links,
+                                     double combine_seconds_per_byte = 0);
+
 // `total` bytes cut into `count` equal blocks.
 [[nodiscard]] std::vector<double> even_blocks(double total, int count);
 

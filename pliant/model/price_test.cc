@@ -97,7 +97,7 @@ TEST(Price, TheTwoPlaybacksAgree) {
       for (const bool equal : {true, false}) {
         if (!equal) links.back() = {.latency = {3 * kLatency}, .seconds_per_byte = 2 * kPerByte};
         const double quick = price(ranks, blocks, links, 1e-10).value;
-        EXPECT_NEAR(price_sharing(ranks, blocks, links, 1e-10).value, quick, 1e-9 * quick) << builder.name << " N=" << size;
+        EXPECT_NEAR(price_sharing({ranks}, blocks, links, 1e-10).value, quick, 1e-9 * quick) << builder.name << " N=" << size;
       }
     }
   }

@@ -32,18 +32,24 @@ struct Rank {
   std::size_t round = 0;  // the one it is in
   double entered = 0;
   int sending = 0;
-  double sent = 0;  // when the last of its sends arrived
+  std::size_t posted = 0;  // the round before which its receives are posted
+  double sent = 0;         // when the last of its sends arrived
   std::vector<Arrival> arrivals = {};
   double ready = kNever;  // when the next round starts, once that is known
 };
 
 class Events {
  public:
-  Events(std::span<const schedule::Schedule> schedules, std::span<const double> block_bytes, std::span<const plan::Link> links,
-         double combine)
-      : schedules_(schedules), block_bytes_(block_bytes), links_(links), combine_(combine), ranks_(schedules.size()) {}
+  Events(const Sequence& sequence, std::span<const double> block_bytes, std::span<const plan::Link> links, double combine)
+      : schedules_(sequence.ranks),
+        begins_(sequence.begins),
+        block_bytes_(block_bytes),
+        links_(links),
+        combine_(combine),
+        ranks_(sequence.ranks.size()) {}
 
   double play() {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) post(r, 0);
     for (std::size_t r = 0; r < ranks_.size(); ++r) begin_round(r, 0);
     for (double now = 0; now < kNever;) {
       share();
@@ -70,14 +76,28 @@ class Events {
     rank.entered = rank.sent = now;
     rank.ready = kNever;
     if (rank.round == schedules_[r].size()) return;
+    if (rank.round >= rank.posted) post(r, now);
     const auto& sends = schedules_[r][rank.round].sends;
     rank.sending = static_cast<int>(sends.size());
     for (const schedule::Move& move : sends) {
       const auto to = static_cast<std::size_t>(move.peer);
-      const double latency = (links_[r].latency.value + links_[to].latency.value) / 2;
-      flows_.push_back({r, to, rank.round, now + latency, size_of(move)});
+      const double start = rank.round < ranks_[to].posted ? now + latency(r, to) : kNever;
+      flows_.push_back({r, to, rank.round, start, size_of(move)});
     }
     settle(r);
+  }
+
+  [[nodiscard]] double latency(std::size_t from, std::size_t to) const {
+    return (links_[from].latency.value + links_[to].latency.value) / 2;
+  }
+
+  // The rank enters a collective; what has been waiting for that starts now.
+  void post(std::size_t r, double now) {
+    const auto next = std::ranges::upper_bound(begins_, ranks_[r].round);
+    ranks_[r].posted = next == begins_.end() ? schedules_[r].size() : *next;
+    for (Flow& flow : flows_) {
+      if (flow.to == r && flow.begins == kNever && flow.round < ranks_[r].posted) flow.begins = now + latency(flow.from, r);
+    }
   }
 
   // If all that the round waits for is there: when does the next one start?
@@ -177,6 +197,7 @@ class Events {
   }
 
   std::span<const schedule::Schedule> schedules_;
+  std::span<const std::size_t> begins_;
   std::span<const double> block_bytes_;
   std::span<const plan::Link> links_;
   double combine_;
@@ -187,9 +208,9 @@ class Events {
 
 }  // namespace
 
-Seconds price_sharing(std::span<const schedule::Schedule> ranks, std::span<const double> block_bytes, std::span<const plan::Link> links,
+Seconds price_sharing(const Sequence& sequence, std::span<const double> block_bytes, std::span<const plan::Link> links,
                       double combine_seconds_per_byte) {
-  return {Events(ranks, block_bytes, links, combine_seconds_per_byte).play()};
+  return {Events(sequence, block_bytes, links, combine_seconds_per_byte).play()};
 }
 
 }  // namespace pliant::model

@@ -56,4 +56,9 @@ std::string density_text(double density) {
   return digits.substr(0, whole) + "." + digits.substr(whole) + "%";
 }
 
+std::size_t entries_of(double density, std::size_t length) {
+  const auto wanted = static_cast<std::size_t>(std::llround(density * static_cast<double>(length)));
+  return std::min(std::max<std::size_t>(wanted, 1), length);
+}
+
 }  // namespace pliant::plan

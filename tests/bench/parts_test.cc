@@ -2,15 +2,20 @@
 // The parts of pliant-bench that a run without faults does not show.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "pliant/common/errors.h"
+#include "pliant/model/exchange.h"
 #include "tests/support/run_ranks.h"
 #include "tools/pliant-bench/agree.h"
+#include "tools/pliant-bench/choose.h"
 #include "tools/pliant-bench/hollow.h"
 #include "tools/pliant-bench/measure.h"
 #include "tools/pliant-bench/options.h"
 #include "tools/pliant-bench/predict.h"
 #include "tools/pliant-bench/problem.h"
 #include "tools/pliant-bench/report.h"
+#include "tools/pliant-bench/trial.h"
 
 namespace pliant::bench {
 namespace {
@@ -130,13 +135,63 @@ TEST(Sizes, AreBinaryAsInNcclTests) {
 }
 
 TEST(Hollow, MessagesHaveTheirSizeAndNoMemoryOfTheirOwn) {
-  const comm::Region memory = hollow_memory(1 << 20);
-  ASSERT_EQ(memory.bytes.size(), 1U << 20);
+  const comm::Region memory = hollow_memory(4 << 20);
+  ASSERT_EQ(memory.bytes.size(), 4U << 20);
   memory.bytes[5] = std::byte{42};
-  EXPECT_EQ(memory.bytes[(256 << 10) + 5], std::byte{42});
+  EXPECT_EQ(memory.bytes[(3 << 20) + 5], std::byte{42});
   HollowBlocks blocks(memory, 10, 3);
   EXPECT_EQ(blocks.outgoing({0, {0, 1, 2}}, schedule::OnArrival::kCopy).bytes.size(), 40U);
   EXPECT_EQ(blocks.outgoing({0, {0}}, schedule::OnArrival::kCopy).bytes.size(), 12U);
+}
+
+// One element that breaks the law on one rank, one whose bits differ: both are seen, and nothing else.
+TEST(Audit, CountsWhatIsLostAndWhatDiffers) {
+  constexpr std::size_t kCount = 70'000;  // more than one chunk
+  testing::run_ranks("audit", kRanks, [](comm::Communicator& communicator) {
+    const auto share = static_cast<float>(communicator.rank() + 1);
+    std::vector<float> gradient(kCount, share);
+    const std::vector<float> before(kCount, 2);
+    std::vector<float> after(kCount, 1);
+    std::vector<float> result(kCount, 3);  // (1 + 2 + 3 + 3 x (2 - 1)) / 3
+    const Books books{gradient, before, after, result};
+    EXPECT_EQ(audit(communicator, books, Seconds{10}), 0);
+    if (communicator.rank() == 1) after[66'000] += 0.001F;
+    if (communicator.rank() == 2) result[5] = std::nextafter(3.0F, 4.0F);
+    if (communicator.rank() == 0) gradient[7] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_EQ(audit(communicator, books, Seconds{10}), communicator.rank() == 0 ? 3 : 0);
+  });
+}
+
+TEST(Cheapest, HasThePinsAndTheLowestPriceOfAll) {
+  const plan::Link link = plan::link_of(from_bits_per_second(1e9), {1e-3});
+  const auto pins = plan::parse_pins("shared/star density=1% values=int8 indices=rice");
+  const std::size_t count = 10'000'000;
+  const plan::Plan chosen = cheapest(pins, 8, count, link);
+  EXPECT_TRUE(plan::matches(chosen, pins));
+  const auto world = plan::uniform_world(8, link);
+  const double price = model::price_exchange(chosen, count, count / 100, world).value;
+  for (const char* bcast : {"binomial", "chain segments=16", "double-tree segments=16", "scatter-allgather"}) {
+    for (const char* reduce : {"ring", "halving-doubling", "tree"}) {
+      const auto other = plan::parse_plan(fmt::format("gradients shared/star bcast={} reduce={} density=1% values=int8", bcast, reduce));
+      EXPECT_LE(price, model::price_exchange(other, count, count / 100, world).value * (1 + 1e-9)) << to_string(other);
+    }
+  }
+}
+
+TEST(ParseCount, IsDecimal) {
+  EXPECT_EQ(parse_count("25.56M", "--params"), 25'560'000U);
+  EXPECT_EQ(parse_count("4k", "--params"), 4000U);
+  EXPECT_EQ(parse_count("17", "--params"), 17U);
+  for (const char* bad : {"", "x", "1MiB", "-1", "1e12", "nan"}) EXPECT_THROW((void)parse_count(bad, "--params"), InputError) << bad;
+}
+
+TEST(DrawGradient, DiffersFromRankToRankAndNotFromRunToRun) {
+  std::vector<float> a(100), b(100), c(100);
+  draw_gradient(0, a);
+  draw_gradient(1, b);
+  draw_gradient(0, c);
+  EXPECT_EQ(a, c);
+  EXPECT_NE(a, b);
 }
 
 }  // namespace

@@ -20,6 +20,12 @@ KEYS = {
     "collective", "schedule", "segments", "bytes", "count", "seconds", "seconds_low", "seconds_high", "algbw_bytes_per_second",
     "busbw_bytes_per_second", "wrong", "reference_seconds", "price_seconds", "bound_seconds",
 }  # fmt: skip
+EXCHANGE_KEYS = {
+    "plan", "scheme", "density", "count", "bytes", "kept", "seconds", "seconds_low", "seconds_high", "effective_bandwidth_bytes_per_second",
+    "wire_bytes", "messages", "updated_fraction", "select_seconds", "encode_seconds", "wire_seconds", "decode_seconds", "wrong",
+    "reference_seconds", "dense_seconds", "price_seconds",
+}  # fmt: skip
+SCHEMES = "union,shared/star,shared/var,srs,dense"
 TOOL = ""
 
 
@@ -134,7 +140,82 @@ class Local(Case):
                 self.assert_refused(run(*(() if "--local" in options else ("--local", "2")), *options), *texts)
 
 
+    def test_every_scheme_in_every_code_is_right(self) -> None:
+        document = json.loads(
+            run("--local", "3", *QUICK, "--json", "--scheme", SCHEMES, "--density", "10%,1%", "--values", "f32,f16,int8,int4", "--indices", "rice,raw32").stdout
+        )
+        rows = [r for r in document["results"] if r["scheme"]]
+        self.assertEqual(len(rows), 4 * 2 * 4 * 2 + 3, "four sparse schemes; dense in f32 and f16, and ours to compare with")
+        for row in rows:
+            self.assertEqual(row["wrong"], 0, row["plan"])
+
+    def test_exchange_table(self) -> None:
+        done = run("--local", "3", *QUICK, "--scheme", SCHEMES, "--link", "1gbit,1ms")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith("# pliant-bench: exchanges of 3 ranks on threads"))
+        self.assertIn("# every value is right", done.stdout)
+        lines = [line for line in done.stdout.splitlines() if line and not line.startswith("#")]
+        self.assertEqual(len(lines), 5 + 1 + 1, "five schemes, our dense all-reduce, a copy")
+        titles = next(line for line in done.stdout.splitlines() if "effbw" in line).lstrip("#").split()
+        self.assertEqual(titles, ["count", "density", "time", "wire", "effbw", "select", "encode", "wire", "decode", "#wrong",
+                                  "time/dense", "time/memcpy", "price", "plan"])  # fmt: skip
+        for line, scheme in zip(lines, ("union", "shared/star", "shared/var", "srs", "dense", "dense"), strict=False):
+            self.assertIn(f"gradients {scheme} ", line)
+            self.assertEqual(line.split()[9], "0", line)
+
+    def test_exchange_json(self) -> None:
+        plans = ("gradients union density=1%", "gradients,srs,density=2%,values=int8")
+        done = run("--local", "2", "-n", "2", "--params", "2K,5000", "--json", "--link", "100mbit,1ms", "--plan", plans[0], "--plan", plans[1])
+        document = json.loads(done.stdout)
+        self.assertEqual((document["schema"], document["hollow"], document["reference"]), (1, False, "memcpy"))
+        results = document["results"]
+        self.assertEqual([r["count"] for r in results], [2000] * 4 + [5000] * 4)
+        self.assertEqual([r["scheme"] for r in results[:4]], ["union", "srs", "dense", None])
+        for result in results:
+            self.assertEqual(set(result), EXCHANGE_KEYS)
+        union = results[0]
+        self.assertEqual((union["plan"], union["kept"], union["messages"]), ("gradients union density=1% values=f32 indices=rice fuse=bucket", 20, 1))
+        self.assertAlmostEqual(union["price_seconds"], 1e-3 + union["wire_bytes"] * 8e-8, delta=2e-6)
+
+    def test_plans_that_cannot_be_and_options_that_do_not_fit(self) -> None:
+        for options, texts in [
+            (("--scheme", "unions"), ("--scheme", "did you mean 'union'?")),
+            (("--scheme", "shared/moon"), ("--scheme", "'shared/moon'")),
+            (("--scheme", "union", "--density", "0.01"), ("--density", "'0.01'", "%")),
+            (("--scheme", "union", "--density", "1%,200%"), ("--density", "200%")),
+            (("--scheme", "union", "--values", "f8"), ("--values", "'f8'")),
+            (("--scheme", "union", "--indices", "rise"), ("--indices", "did you mean 'rice'?")),
+            (("--density", "1%"), ("--density", "--scheme")),
+            (("--params", "1M"), ("--params", "--scheme")),
+            (("--scheme", "union", "--params", "1MB"), ("--params", "'1MB'")),
+            (("--scheme", "union", "--params", "0"), ("--params", "between")),
+            (("--scheme", "union", "--collective", "all"), ("--collective", "--plan")),
+            (("--scheme", "union", "--schedule", "ring"), ("--schedule", "--plan")),
+            (("--scheme", "union", "--segments", "4"), ("--segments", "--plan")),
+            (("--plan", "gradients union"), ("--plan", "density")),
+            (("--plan", "gradients dense reduce=rings"), ("--plan: reduce= does not know 'rings'", "did you mean 'ring'?", "^~~~")),
+            (("--plan", "gradients union density=1% every=4"), ("every= is for updates",)),
+            (("--plan", "updates every=4 late=2 union density=3%"), ("--plan", "gradients are exchanged here")),
+        ]:
+            with self.subTest(options=options):
+                self.assert_refused(run("--local", "2", *options), *texts)
+
+
 class Mpi(Case):
+    def test_every_scheme_beside_mpi_itself(self) -> None:
+        done = run(*QUICK, "--json", "--scheme", SCHEMES, "--density", "5%", "--values", "int8", ranks=4)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        document = json.loads(done.stdout)
+        self.assertEqual((document["ranks"], document["reference"]), (4, "MPI"))
+        self.assertEqual([r["scheme"] for r in document["results"]], ["union", "shared", "shared", "srs", "dense", "dense", None])
+        for result in document["results"]:
+            self.assertEqual(result["wrong"], 0, result["plan"])
+            self.assertGreater(result["reference_seconds"], 0)
+            self.assertGreater(result["dense_seconds"], 0)
+
+    def test_a_bad_plan_is_told_once(self) -> None:
+        self.assert_refused(run("--plan", "gradients union density=1", ranks=3), "--plan", "density=")
+
     def test_table_with_mpi_itself_beside_ours(self) -> None:
         done = run(*QUICK, "--collective", "all", ranks=4)
         self.assertEqual(done.returncode, 0, done.stderr)

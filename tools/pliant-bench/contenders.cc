@@ -12,9 +12,6 @@
 namespace pliant::bench {
 namespace {
 
-// Segments are chosen for this network if the user names none: a good Ethernet.
-const plan::Link kAssumedLink = plan::link_of(from_bits_per_second(10e9), {50e-6});
-
 // The vector of one rank, and what its contenders need besides.
 struct Bench {
   comm::Communicator& communicator;

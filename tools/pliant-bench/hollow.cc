@@ -13,9 +13,9 @@
 namespace pliant::bench {
 namespace {
 
-// Mapped again and again. Small enough to stay in a cache, large enough that 256 ranks of 32 MiB need fewer mappings than
+// Mapped again and again. Small enough to stay in a cache, large enough that 256 ranks of 128 MiB need fewer mappings than
 // Linux allows a process (65,530).
-constexpr std::size_t kTile = 256 << 10;
+constexpr std::size_t kTile = 1 << 20;
 
 struct Mapping {
   std::byte* data;
@@ -43,13 +43,22 @@ comm::Region hollow_memory(std::size_t size) {
   return {{mapping->data, size}, mapping};
 }
 
-HollowBlocks::HollowBlocks(comm::Region hollow, std::size_t count, int blocks)
-    : hollow_(std::move(hollow)), begins_(split_points(count, static_cast<std::size_t>(blocks))) {}
+HollowBlocks::HollowBlocks(comm::Region hollow, std::vector<double> block_bytes)
+    : hollow_(std::move(hollow)), block_bytes_(std::move(block_bytes)) {}
+
+HollowBlocks::HollowBlocks(comm::Region hollow, std::size_t count, int blocks) : hollow_(std::move(hollow)) {
+  const auto points = split_points(count, static_cast<std::size_t>(blocks));
+  for (std::size_t b = 1; b < points.size(); ++b) block_bytes_.push_back(static_cast<double>((points[b] - points[b - 1]) * sizeof(float)));
+}
+
+std::size_t HollowBlocks::bytes_of(const schedule::Move& move) const {
+  double bytes = 0;
+  for (const int b : move.blocks) bytes += block_bytes_[static_cast<std::size_t>(b)];
+  return static_cast<std::size_t>(bytes);
+}
 
 comm::Region HollowBlocks::outgoing(const schedule::Move& move, schedule::OnArrival) {
-  std::size_t count = 0;
-  for (const int b : move.blocks) count += begins_[static_cast<std::size_t>(b) + 1] - begins_[static_cast<std::size_t>(b)];
-  return {hollow_.bytes.first(count * sizeof(float)), hollow_.owner};
+  return {hollow_.bytes.first(bytes_of(move)), hollow_.owner};
 }
 
 comm::Region HollowBlocks::room(const schedule::Move& move, schedule::OnArrival on_arrival) { return outgoing(move, on_arrival); }

@@ -3,19 +3,23 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "pliant/common/buffer.h"
 #include "pliant/exchange/run.h"
 
 namespace pliant::bench {
 
-// `size` bytes of address space that share a few pages: 256 ranks of 8 MiB take 64 MiB. Throws IoError.
+// `size` bytes of address space that share a few pages: 256 ranks take 256 MiB. Throws IoError.
 [[nodiscard]] comm::Region hollow_memory(std::size_t size);
 
-// Blocks of a vector of `count` floats cut into `blocks`, all of whose messages lie in the same hollow memory.
+// Blocks of these sizes, all of whose messages lie in the same hollow memory.
 class HollowBlocks final : public exchange::Blocks {
  public:
-  HollowBlocks(comm::Region hollow, std::size_t count, int blocks);
+  HollowBlocks(comm::Region hollow, std::vector<double> block_bytes);
+  HollowBlocks(comm::Region hollow, std::size_t count, int blocks);  // of a vector of `count` floats, cut evenly
+
+  [[nodiscard]] std::size_t bytes_of(const schedule::Move& move) const;
 
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
@@ -23,7 +27,7 @@ class HollowBlocks final : public exchange::Blocks {
 
  private:
   comm::Region hollow_;
-  std::vector<std::size_t> begins_;
+  std::vector<double> block_bytes_;
 };
 
 }  // namespace pliant::bench

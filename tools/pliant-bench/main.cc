@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // pliant-bench: for every collective and size, line up the contenders, time them in turns, print.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -8,6 +9,7 @@
 #include "pliant/schedule/draw.h"
 #include "tools/pliant-bench/contenders.h"
 #include "tools/pliant-bench/engine.h"
+#include "tools/pliant-bench/exchanges.h"
 #include "tools/pliant-bench/report.h"
 
 namespace pliant::bench {
@@ -48,7 +50,21 @@ void add_rows(std::vector<Block>& blocks, const Problem& problem, const Options&
   }
 }
 
+std::vector<std::size_t> counts(const Options& options) {
+  if (!options.counts.empty()) return options.counts;
+  std::vector<std::size_t> all;
+  for (const std::size_t bytes : sizes(options)) all.push_back(std::max<std::size_t>(1, bytes / sizeof(float)));
+  return all;
+}
+
+int run_plans(comm::Communicator& communicator, const Engine& engine, const Options& options) {
+  const ExchangeReport report = run_exchanges(communicator, engine, options, counts(options));
+  if (communicator.rank() == 0) std::fputs((options.json ? as_json(report) : as_table(report)).c_str(), stdout);
+  return report.wrong() ? kExitWrongResult : kExitFine;
+}
+
 int run(comm::Communicator& communicator, const Engine& engine, const Options& options) {
+  if (exchanges(options)) return run_plans(communicator, engine, options);
   const int ranks = communicator.size();
   if (options.root >= ranks) throw InputError(fmt::format("--root: there is no rank {} among {}", options.root, ranks));
   Report report{ranks, engine.name, options.reference ? engine.yardstick().name : "", options, {}};

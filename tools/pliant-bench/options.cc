@@ -11,6 +11,7 @@
 
 #include "pliant/common/errors.h"
 #include "pliant/common/suggest.h"
+#include "pliant/plan/density.h"
 
 namespace pliant::bench {
 namespace {
@@ -25,6 +26,7 @@ constexpr double kLargestBytes = 1024.0 * 1024 * 1024;
 struct Typed {
   std::string min_bytes, max_bytes, link, deadline = "60s", segments = "auto", reference = "auto";
   std::vector<std::string> collectives;
+  std::vector<std::string> plans, schemes, densities, values, indices, counts;
   bool version = false;
 };
 
@@ -39,6 +41,15 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
   app.add_option("--collective", typed.collectives, "all-reduce, reduce-scatter, all-gather, broadcast or all [all-reduce]")
       ->delimiter(',');
   app.add_option("--schedule", options.schedules, "schedules by name; 'mpi' for MPI's own alone [all]")->delimiter(',');
+  app.add_option("--scheme", typed.schemes, "exchanges by scheme: union, shared/star, shared/var, srs, dense; schedules by price")
+      ->delimiter(',');
+  app.add_option("--density", typed.densities, "of --scheme, as in 10%,1%,0.1% [1%]")->delimiter(',');
+  app.add_option("--values", typed.values, "of --scheme: f32, f16, int8 or int4 [f16]")->delimiter(',');
+  app.add_option("--indices", typed.indices, "of --scheme: raw32, block16 or rice [rice]")->delimiter(',');
+  app.add_option("--plan", typed.plans, "an exchange under this plan, words separated by spaces or commas; may be given again")
+      ->allow_extra_args(false);
+  app.add_option("--params", typed.counts, "elements instead of -b, -e and -f for exchanges, as in 25.56M; K, M and G are decimal")
+      ->delimiter(',');
   app.add_option("--root", options.root, "root of broadcasts [0]");
   app.add_option("--segments", typed.segments, "segments of chain and double-tree; 'auto': the best by price [auto]");
   app.add_option("--link", typed.link, "the network, as in 10gbit,50us: adds predicted times and the bandwidth bound");
@@ -120,6 +131,88 @@ int understand_segments(const std::string& text) {
   return segments;
 }
 
+template <typename Enum, std::size_t kCount>
+Enum find_word(const std::string& word, const std::array<Enum, kCount>& all, const std::string& option) {
+  std::vector<std::string> names;
+  for (const Enum each : all) {
+    if (word == to_string(each)) return each;
+    names.emplace_back(to_string(each));
+  }
+  throw InputError(fmt::format("{}: '{}' is not known{}", option, word, suggestion(word, names)));
+}
+
+plan::Pins find_scheme(const std::string& word) {
+  plan::Pins pins;
+  const std::size_t slash = word.find('/');
+  const std::string name = word.substr(0, slash);
+  std::vector<std::string> names = {"union", "shared/star", "shared/var", "srs", "dense"};
+  for (const auto scheme : plan::kSchemes) {
+    if (name == to_string(scheme)) pins.scheme = scheme;
+  }
+  if (pins.scheme == plan::Scheme::kShared) pins.leader = plan::Leader::kStar;
+  const bool known = pins.scheme && (slash == std::string::npos || std::ranges::find(names, word) != names.end());
+  if (!known) throw InputError(fmt::format("--scheme: no scheme is called '{}'{}", word, suggestion(word, names)));
+  if (word.ends_with("/var")) pins.leader = plan::Leader::kVar;
+  return pins;
+}
+
+double find_density(const std::string& text) {
+  try {
+    return plan::parse_density(text);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("--density: {}", error.what()));
+  }
+}
+
+// Every scheme at every density in every code. dense has one density, no indices and floats only.
+void understand_schemes(const Typed& typed, Options& options) {
+  const auto or_else = [](const std::vector<std::string>& words, const char* otherwise) {
+    return words.empty() ? std::vector<std::string>{otherwise} : words;
+  };
+  for (const auto& word : typed.schemes) {
+    for (const auto& density : or_else(typed.densities, "1%")) {
+      for (const auto& values : or_else(typed.values, "f16")) {
+        for (const auto& indices : or_else(typed.indices, "rice")) {
+          plan::Pins pins = find_scheme(word);
+          pins.density = find_density(density);
+          pins.values = find_word(values, plan::kValueCodes, "--values");
+          pins.indices = find_word(indices, plan::kIndexCodes, "--indices");
+          if (pins.scheme == plan::Scheme::kDense) {
+            pins.density.reset();
+            pins.indices.reset();
+            if (pins.values != plan::ValueCode::kF16) pins.values = plan::ValueCode::kF32;
+          }
+          if (std::ranges::find(options.schemes, pins) == options.schemes.end()) options.schemes.push_back(pins);
+        }
+      }
+    }
+  }
+}
+
+void understand_exchanges(const Typed& typed, Options& options) {
+  for (std::string text : typed.plans) {
+    std::ranges::replace(text, ',', ' ');  // for launchers that split words at spaces
+    options.plans.push_back(plan::parse_plan(text, "--plan"));
+    if (options.plans.back().kind == plan::Kind::kUpdates) {
+      throw InputError("--plan: gradients are exchanged here; updates send the same bytes under the same scheme");
+    }
+  }
+  understand_schemes(typed, options);
+  for (const auto& text : typed.counts) options.counts.push_back(parse_count(text, "--params"));
+  const auto needs_scheme = [&](const auto& words, const char* option) {
+    if (!words.empty() && typed.schemes.empty()) throw InputError(fmt::format("{}: it needs --scheme", option));
+  };
+  needs_scheme(typed.densities, "--density");
+  needs_scheme(typed.values, "--values");
+  needs_scheme(typed.indices, "--indices");
+  if (!typed.counts.empty() && !exchanges(options)) throw InputError("--params: it needs --scheme or --plan");
+  if (!exchanges(options)) return;
+  const char* why = "of collectives; an exchange has its schedules in --plan";
+  if (!typed.collectives.empty()) throw InputError(fmt::format("--collective: {}", why));
+  if (!options.schedules.empty()) throw InputError(fmt::format("--schedule: {}", why));
+  if (typed.segments != "auto") throw InputError(fmt::format("--segments: {}", why));
+}
+
 void understand(const Typed& typed, Options& options) {
   if (!typed.min_bytes.empty()) options.min_bytes = options.max_bytes = parse_bytes(typed.min_bytes, "-b");
   if (!typed.max_bytes.empty()) options.max_bytes = parse_bytes(typed.max_bytes, "-e");
@@ -132,6 +225,7 @@ void understand(const Typed& typed, Options& options) {
   for (const auto& name : options.schedules) check_schedule(options, "--schedule", name);
   if (!options.show.empty()) check_schedule(options, "--show", options.show);
   options.segments = understand_segments(typed.segments);
+  understand_exchanges(typed, options);
   if (!typed.link.empty()) options.link = plan::parse_link(typed.link, "--link");
   if (typed.deadline == "none") options.deadline.reset();
   if (typed.deadline != "none") options.deadline = parse_duration(typed.deadline, "--deadline");
@@ -159,6 +253,23 @@ std::size_t parse_bytes(const std::string& text, const std::string& option) {
   }
   return static_cast<std::size_t>(value);
 }
+
+std::size_t parse_count(const std::string& text, const std::string& option) {
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+  const auto prefix = unit.size() == 1 ? std::string_view("KMG").find(static_cast<char>(std::toupper(unit[0]))) : std::string_view::npos;
+  if (error != std::errc() || (!unit.empty() && prefix == std::string_view::npos)) {
+    throw InputError(fmt::format("{}: '{}' is not a number of elements, as in 25.56M", option, text));
+  }
+  if (!unit.empty()) value *= std::pow(1000.0, static_cast<double>(prefix) + 1);
+  if (!(value >= 1) || value * sizeof(float) > kLargestBytes) {
+    throw InputError(fmt::format("{}: '{}' is not between 1 and 268M elements", option, text));
+  }
+  return static_cast<std::size_t>(std::llround(value));
+}
+
+bool exchanges(const Options& options) { return !options.plans.empty() || !options.schemes.empty(); }
 
 bool wanted(const Options& options, const schedule::Builder& builder) {
   return options.schedules.empty() || std::ranges::find(options.schedules, builder.name) != options.schedules.end();

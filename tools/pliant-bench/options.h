@@ -9,6 +9,7 @@
 
 #include "pliant/common/units.h"
 #include "pliant/plan/link.h"
+#include "pliant/plan/plan.h"
 #include "pliant/schedule/catalogue.h"
 
 namespace pliant::bench {
@@ -28,6 +29,11 @@ struct Options {
   int segments = 0;  // 0: the best by price, for each size
   bool reference = true;
 
+  // Exchanges under plans, instead of collectives, if there are any.
+  std::vector<plan::Plan> plans = {};    // in full
+  std::vector<plan::Pins> schemes = {};  // schedules and segments are chosen by price
+  std::vector<std::size_t> counts = {};  // elements of the bucket; empty: by the sizes above
+
   std::optional<plan::Link> link = {};            // adds predicted times
   std::optional<Seconds> deadline = Seconds{60};  // for each message
   bool json = false;
@@ -43,6 +49,12 @@ struct Options {
 
 // "8M" as nccl-tests has it, K, M and G being binary, or "8MiB".
 [[nodiscard]] std::size_t parse_bytes(const std::string& text, const std::string& option);
+
+// "25.56M": elements, K, M and G being decimal.
+[[nodiscard]] std::size_t parse_count(const std::string& text, const std::string& option);
+
+// Are exchanges asked for, rather than collectives?
+[[nodiscard]] bool exchanges(const Options& options);
 
 // Is this builder among the schedules asked for?
 [[nodiscard]] bool wanted(const Options& options, const schedule::Builder& builder);

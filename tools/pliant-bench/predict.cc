@@ -11,6 +11,8 @@ namespace {
 
 constexpr int kMostSegments = 512;
 
+}  // namespace
+
 // Powers of two and what lies half-way: the price is flat near its minimum, sqrt-shaped in the segments around it, so a
 // step of at most 1.5 costs less than 3 %.
 std::vector<int> segment_candidates() {
@@ -21,8 +23,6 @@ std::vector<int> segment_candidates() {
   }
   return candidates;
 }
-
-}  // namespace
 
 Seconds predict(const schedule::Builder& builder, const Problem& problem, int segments, const plan::Link& link) {
   const schedule::Shape shape{problem.ranks, problem.root, segments};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
+#include <vector>
+
 #include "pliant/plan/link.h"
 #include "pliant/schedule/catalogue.h"
 #include "tools/pliant-bench/problem.h"
@@ -10,7 +12,13 @@ namespace pliant::bench {
 // What price() says of this schedule over equal links, with blocks cut as exchange/ cuts them.
 [[nodiscard]] Seconds predict(const schedule::Builder& builder, const Problem& problem, int segments, const plan::Link& link);
 
-// The number of segments with the lowest price: 1, 2, 3, 4, 6, 8, 12, ... up to 512.
+// What segments and schedules are chosen for if the user names no network: a good Ethernet.
+inline const plan::Link kAssumedLink = plan::link_of(from_bits_per_second(10e9), {50e-6});
+
+// 1, 2, 3, 4, 6, 8, 12, ... 512.
+[[nodiscard]] std::vector<int> segment_candidates();
+
+// The number of segments with the lowest price.
 [[nodiscard]] int best_segments(const schedule::Builder& builder, const Problem& problem, const plan::Link& link);
 
 }  // namespace pliant::bench

@@ -14,11 +14,6 @@ std::size_t bytes_of(const Row& row) { return row.problem.count * sizeof(float);
 double algorithm_bandwidth(const Row& row) { return static_cast<double>(bytes_of(row)) / std::max(row.timing.median.value, 1e-12); }
 double bus_bandwidth(const Row& row) { return algorithm_bandwidth(row) * bus_factor(row.problem); }
 
-// Three significant digits, without an exponent.
-std::string digits(double value) {
-  const double size = std::abs(value);
-  return size >= 100 ? fmt::format("{:.0f}", value) : size >= 10 ? fmt::format("{:.1f}", value) : fmt::format("{:.2f}", value);
-}
 std::string microseconds(Seconds time) { return digits(time.value * 1e6); }
 
 struct Column {
@@ -90,6 +85,11 @@ nlohmann::json as_json(const Block& block, const Row& row) {
 }
 
 }  // namespace
+
+std::string digits(double value) {
+  const double size = std::abs(value);
+  return size >= 100 ? fmt::format("{:.0f}", value) : size >= 10 ? fmt::format("{:.1f}", value) : fmt::format("{:.2f}", value);
+}
 
 bool Report::wrong() const {
   return std::ranges::any_of(blocks, [](const Block& block) {

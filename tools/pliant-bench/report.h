@@ -38,6 +38,9 @@ struct Report {
   [[nodiscard]] bool wrong() const;
 };
 
+// Three significant digits, without an exponent.
+[[nodiscard]] std::string digits(double value);
+
 [[nodiscard]] std::string as_table(const Report& report);
 [[nodiscard]] std::string as_json(const Report& report);
 

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// Whole exchanges under plans, timed in turns beside a dense all-reduce of ours and the engine's own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pliant/comm/communicator.h"
+#include "pliant/plan/plan.h"
+#include "tools/pliant-bench/engine.h"
+#include "tools/pliant-bench/measure.h"
+#include "tools/pliant-bench/options.h"
+
+namespace pliant::bench {
+
+// Times are the slowest rank's; shares, kept and updated fraction are the first rank's, wire bytes those of the rank that sends most.
+struct ExchangeRow {
+  std::size_t count = 0;                // elements of the bucket
+  std::optional<plan::Plan> plan = {};  // none: the engine's yardstick
+  std::size_t kept = 0;                 // entries that a rank sent
+  double wire_bytes = 0;                // sent
+  int messages = 0;
+  double updated_fraction = 1;
+  Seconds own, select, encode, wire, decode;  // means: of the whole, and of its parts
+  Timing timing = {};
+  std::optional<Seconds> reference = {};  // the engine's yardstick
+  std::optional<Seconds> dense = {};      // our dense all-reduce
+  std::optional<Seconds> price = {};
+};
+
+struct ExchangeReport {
+  int ranks;
+  std::string engine;
+  std::string reference;  // name of the yardstick; empty: none
+  bool hollow;            // messages had their sizes and no content
+  Options options;
+  std::vector<ExchangeRow> rows;
+
+  [[nodiscard]] bool wrong() const;
+};
+
+// Collective; the report is of use on the first rank only, but for wrong().
+[[nodiscard]] ExchangeReport run_exchanges(comm::Communicator& communicator, const Engine& engine, const Options& options,
+                                           std::span<const std::size_t> counts);
+
+[[nodiscard]] std::string as_table(const ExchangeReport& report);
+[[nodiscard]] std::string as_json(const ExchangeReport& report);
+
+}  // namespace pliant::bench
