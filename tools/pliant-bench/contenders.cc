@@ -42,8 +42,10 @@ void run_schedule(Bench& bench, const schedule::Schedule& schedule, int blocks) 
     return;
   }
   bench.workspace.reset();
-  exchange::DenseBlocks dense({bench.floats(), bench.memory.owner}, blocks, bench.workspace);
+  exchange::Complaint complaint;
+  exchange::DenseBlocks dense({bench.floats(), bench.memory.owner}, blocks, bench.workspace, complaint);
   exchange::run(bench.communicator, schedule, dense, options);
+  complaint.raise();
 }
 
 std::function<std::int64_t()> checked(const BenchPtr& bench, const std::function<void()>& run) {
