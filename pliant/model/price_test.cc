@@ -131,5 +131,23 @@ TEST(Price, RefusesInputsThatDoNotFit) {
   EXPECT_THROW((void)price(uneven, even_blocks(1, 4), enough), ContractError);
 }
 
+// Rank 0 sends to 1, then to 2; then 0 and 1 change places. Rank 1 is ready for the second collective after one message, but
+// rank 0 enters it after two, and only then takes in what 1 has for it.
+TEST(PriceSequence, AMessageWaitsUntilItsReceiverHasEnteredTheCollective) {
+  using schedule::Round;
+  const std::vector<schedule::Schedule> ranks = {
+      {Round{{{1, {0}}}, {}}, Round{{{2, {0}}}, {}}, Round{{}, {{1, {1}}}}},
+      {Round{{}, {{0, {0}}}}, Round{}, Round{{{0, {1}}}, {}}},
+      {Round{}, Round{{}, {{0, {0}}}}, Round{}},
+  };
+  const std::vector<plan::Link> links(3, {.latency = {kLatency}, .seconds_per_byte = kPerByte});
+  const std::vector<double> bytes = {kBytes, kBytes};
+  const double message = kLatency + kBytes * kPerByte;
+  const std::vector<std::size_t> begins = {2};
+  EXPECT_NEAR(price(ranks, bytes, links).value, 2 * message, 1e-12);
+  EXPECT_NEAR(price_sequence({ranks, begins}, bytes, links).value, 3 * message, 1e-12);
+  EXPECT_NEAR(price_sharing({ranks, begins}, bytes, links, 0).value, 3 * message, 1e-9);
+}
+
 }  // namespace
 }  // namespace pliant::model
