@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What adding selections costs, as JSON on stdout: {"10%": {"scatter_add": ns, "merge": ns, "trim": ns}, ...}, nanoseconds per
 // entry of a bucket of LENGTH at densities 10 %, 1 % and 0.1 %; medians of 21 repetitions of this thread's processor time.
+// merge: as the owner of one slice of eight adds what eight ranks have of it, one after the other, per entry read.
 //
 // usage: sum_bench [LENGTH]   (default 25600000)
 #include <fmt/format.h>
@@ -19,6 +20,7 @@ namespace pliant::exchange {
 namespace {
 
 constexpr int kRepetitions = 21;
+constexpr int kRanks = 8;
 
 double now_ns() {
   timespec now;
@@ -41,11 +43,13 @@ double median_ns(const std::function<void()>& prepare, const std::function<void(
 void measure(std::uint32_t length, double density, const char* separator) {
   std::mt19937 random(1);
   const auto mine = compress::random_entries(random, length, density);
-  const auto theirs = compress::random_entries(random, length, density);
+  std::vector<Entries> arrivals;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const auto theirs = compress::random_entries(random, length / kRanks, density);
+    arrivals.push_back({theirs.indices, theirs.values});
+  }
   const Entries a{mine.indices, mine.values};
-  const Entries b{theirs.indices, theirs.values};
   std::vector<float> dense(length);
-  Entries sum;
   compress::Selection selection;
   const auto fill = [&] {
     selection.clear();
@@ -56,10 +60,19 @@ void measure(std::uint32_t length, double density, const char* separator) {
   };
   const auto entries = static_cast<double>(a.size());
   const double scatter = median_ns([] {}, [&] { compress::put_back(dense, a.indices, a.values); });
-  const double merge = median_ns([] {}, [&] { sum = merged(a, b); });
+  double visited = 0;
+  const double merge = median_ns([&] { visited = 0; },
+                                 [&] {
+                                   Entries slice = arrivals.front();
+                                   for (int rank = 1; rank < kRanks; ++rank) {
+                                     const Entries& arrival = arrivals[static_cast<std::size_t>(rank)];
+                                     visited += static_cast<double>(slice.size() + arrival.size());
+                                     slice = merged(slice, arrival);
+                                   }
+                                 });
   const double trim = median_ns(fill, [&] { compress::trim(selection, a.size() / 2, dense); });
   fmt::print("{}\n \"{:g}%\": {{\"scatter_add\": {:.4g}, \"merge\": {:.4g}, \"trim\": {:.4g}}}", separator, 100 * density,
-             scatter / entries, merge / (2 * entries), trim / entries);
+             scatter / entries, merge / visited, trim / entries);
 }
 
 }  // namespace
