@@ -44,8 +44,11 @@ void print_case(const Envelope& envelope, Marks marks, Entries entries, bool fir
   fmt::print("{}\n {{\"indices\": [{}], \"value_bits\": [{}], \"contents\": {}, \"non_finite\": {}, \"refused\": {},\n  \"header\": ",
              first ? "" : ",", fmt::join(entries.indices, ", "), fmt::join(value_bits, ", "), static_cast<int>(envelope.contents),
              marks.non_finite, marks.refused);
-  fmt::print("{{\"step\": {}, \"epoch\": {}, \"bucket\": {}, \"slice\": {}, \"sender\": {}, \"length\": {}, \"voted\": {}, \"unsent\": {}, \"vote\": {}}},\n  \"bytes\": \"{}\"}}",
-             envelope.step, envelope.epoch, envelope.bucket, envelope.slice, envelope.sender, envelope.length, marks.voted, marks.unsent, marks.vote, hex);
+  fmt::print(
+      "{{\"step\": {}, \"epoch\": {}, \"bucket\": {}, \"slice\": {}, \"sender\": {}, \"length\": {}, \"voted\": {}, \"unsent\": {}, "
+      "\"vote\": {}}},\n  \"bytes\": \"{}\"}}",
+      envelope.step, envelope.epoch, envelope.bucket, envelope.slice, envelope.sender, envelope.length, marks.voted, marks.unsent,
+      marks.vote, hex);
 }
 
 void print_cases(std::uint32_t length, std::size_t count) {
@@ -69,8 +72,7 @@ void print_cases(std::uint32_t length, std::size_t count) {
                           .unsent = 0.5F * static_cast<float>(number),
                           .vote = 0.25F * static_cast<float>(number),
                           .voted = static_cast<std::uint16_t>(60000 + number)};
-        print_case(envelope, marks, entries_of(numbers, envelope.length, empty ? 0 : count),
-                   number == 0);
+        print_case(envelope, marks, entries_of(numbers, envelope.length, empty ? 0 : count), number == 0);
         ++number;
       }
     }
