@@ -21,7 +21,7 @@ class Workspace {
       used_ = 0;
     }
     const Buffer<std::byte>& slab = slabs_.back();
-    const comm::Region region{slab.span().subspan(used_, size), slab.owner()};
+    comm::Region region{slab.span().subspan(used_, size), slab.owner()};
     used_ += rounded;
     return region;
   }
