@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// Averages what ranks learn. The one place where moving contributions and choosing plans meet:
+//
+//   Engine engine(std::move(communicators), parameters, options);     // collective: checks that all ranks agree
+//   for each step:                                                     // kind gradients
+//     for each bucket, as backward produces it: engine.submit({...});  // replaced by the average, done() called
+//   or: engine.average(gradients);                                     // all at once; blocks
+//
+// A step is over when every parameter has been submitted once. Buckets may be cut and ordered in any way, and differently
+// from step to step: what is exchanged together are the engine's own units (arrangement.h), which no restart changes.
+//
+// Called by one thread; done() comes from a lane. After a failure every call throws it again.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pliant/comm/communicator.h"
+#include "pliant/engine/options.h"
+#include "pliant/plan/plan.h"
+
+namespace pliant::engine {
+
+// One communicator per lane, and one for the control records. With no lane communicators, everything runs in the caller, over
+// the one for control: for simulators, debugging, and engines that allow no threads.
+struct Communicators {
+  std::vector<std::unique_ptr<comm::Communicator>> lanes;
+  std::unique_ptr<comm::Communicator> control;
+};
+
+struct Piece {
+  int parameter = 0;           // its place in the list that the engine was made with
+  std::span<float> gradient;   // read, and replaced by the average
+};
+
+struct Submission {
+  std::vector<Piece> pieces;
+  std::shared_ptr<const void> owner = {};              // keeps the memory of the pieces until done
+  std::function<void(std::exception_ptr)> done = {};   // once: the averages are there, or why not
+};
+
+struct Memory {  // bytes
+  std::size_t residual = 0;
+  std::size_t base = 0;       // updates
+  std::size_t in_flight = 0;  // updates: own parts and results under way
+  std::size_t scratch = 0;    // payloads and receive room
+};
+
+struct Summary {
+  std::string plan;
+  std::uint32_t epoch = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t exchanges = 0;
+  std::uint64_t voids = 0;
+  Bytes sent;            // by this rank
+  Bytes control_sent;    // of that, control records
+  Seconds on_the_wire;   // of all exchanges, as this rank saw them
+  Seconds coding;        // select, encode, decode
+  double updated_fraction = 1;  // of the last exchange
+  double gain = 1;
+  Memory memory;
+  std::vector<std::string> decisions;  // the last few, oldest first
+};
+
+// Everything a rank needs to go on as if it had never stopped, between steps.
+struct State {
+  std::uint64_t step = 0;
+  std::uint64_t exchanges = 0;
+  std::uint32_t epoch = 0;
+  std::string plan;                        // in force
+  std::vector<std::vector<int>> units;     // parameters that are exchanged together
+  std::vector<int> voted;                  // shared/var: who leads next, by exchange of a step; -1: nobody has voted
+  double last_norm = 0;                    // of this rank's gradient, for clip_norm
+  std::vector<std::vector<float>> residual;  // by parameter; empty: all zero
+};
+
+class Engine {
+ public:
+  Engine(Communicators communicators, std::vector<Parameter> parameters, Options options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void submit(Submission submission);
+  // All parameters, in their order; blocks. Throws what went wrong.
+  void average(std::span<const std::span<float>> gradients);
+  // Waits until all that was submitted is done.
+  void end_step();
+
+  // From the next step on; the same on all ranks, at the same step.
+  void set_plan(const plan::Pins& pins);
+
+  [[nodiscard]] plan::Plan plan() const;
+  [[nodiscard]] Summary summary() const;
+  [[nodiscard]] State state() const;
+  // Throws ContractError that names what does not fit.
+  void restore(const State& state);
+
+  // Multiplies the residual: the unit of the gradients has changed (a loss scale).
+  void rescale(double factor);
+
+  // Waits for what is under way. Afterwards nothing may be submitted.
+  void close();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace pliant::engine
+
+namespace pliant {
+using engine::Engine;
+}  // namespace pliant
