@@ -288,11 +288,11 @@ void an_all_reduce_without_a_peer_is_an_error(Communicator& c) {
 
 void a_peer_that_is_gone_is_an_error(Communicator& c, int gone) {
   const Patience short_patience{.deadline = Seconds{2}, .place = {.round = 1, .rounds = 3, .epoch = 5}};
-  // A message too large to be buffered away unseen.
-  const Ticket out = c.send(gone, 3, comm::region_of(Buffer<std::byte>(std::size_t{8} << 20)));
-  const Ticket in = c.receive(gone, 3, comm::region_of(Buffer<std::byte>(1 << 20)));
-  (void)out;
   try {
+    // A message too large to be buffered away unseen.
+    const Ticket out = c.send(gone, 3, comm::region_of(Buffer<std::byte>(std::size_t{8} << 20)));
+    const Ticket in = c.receive(gone, 3, comm::region_of(Buffer<std::byte>(1 << 20)));
+    (void)out;
     c.wait(in, short_patience);
   } catch (const CommError& e) {
     check(e.failure().peer == gone, "names peer {} instead of {}", e.failure().peer, gone);
