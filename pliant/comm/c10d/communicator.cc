@@ -259,7 +259,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   // Tells the others, then hangs up so that they do not wait for this rank any longer, then finds out what held it up.
-  [[noreturn]] void give_up(Failure failure) {
+  [[noreturn]] void give_up(const Failure& failure) {
     if (size_ > 1 && !options_.store) {
       hang_up();
       life_.fail(without_findings(failure, "no store was given"));
@@ -275,7 +275,7 @@ class C10dCommunicator final : public Communicator {
   // messages that are done, make no difference.
   void hang_up() {
     for (auto& [ticket, pending] : pending_) {
-      if (pending.peer >= 0) (void)lasts_too_long([&] { return pending.work; });
+      if (pending.peer >= 0) (void)lasts_too_long([&work = pending.work] { return work; });
     }
     const Buffer<std::byte> nothing(1);
     std::vector<at::Tensor> tensors = {tensor_over(region_of(nothing), at::kByte)};
