@@ -159,25 +159,8 @@ Coefficients closed_form(const Stage& stage) {
   return {.messages = stage.builder->name == "direct" ? 1 : hops, .blocks = {hops, 0}, .sent = {hops, 0}, .sent_messages = hops};
 }
 
-// Stages one by one.
-Coefficients add_up(std::span<const Stage> stages, int size) {
-  Coefficients sum;
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    const Coefficients c = has_closed_form(stages[s].builder->name) ? closed_form(stages[s]) : play(stages.subspan(s, 1), size);
-    sum.messages += c.messages;
-    sum.blocks.at(s) = c.blocks[0];
-    sum.lengths += c.lengths;
-    sum.sent.at(s) = c.sent[0];
-    sum.sent_messages += c.sent_messages;
-  }
-  return sum;
-}
-
-Coefficients coefficients(plan::Plan plan, int size, int segments) {
-  plan.segments = segments;
-  // The sizes do not matter, but every block must have one.
-  const auto all = stages(plan, 1'000'000, 1'000'000, size);
-  return size <= kPlayedRanks ? play(all, size) : add_up(all, size);
+Coefficients alone(const Stage& stage) {
+  return has_closed_form(stage.builder->name) ? closed_form(stage) : play({&stage, 1}, stage.shape.size);
 }
 
 Coefficients along(const Coefficients& a, const Coefficients& b, double t) {
@@ -205,10 +188,35 @@ Weight& Weight::operator+=(const Weight& other) {
   return *this;
 }
 
+// Stages one by one. Each is in many exchanges, so it has a page of its own.
+Coefficients PriceBook::add_up(std::span<const Stage> stages) {
+  Coefficients sum;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const Stage& stage = stages[s];
+    const auto key = std::tuple{stage.builder, stage.shape.size, stage.builder->segmented ? stage.shape.segments : 0};
+    auto known = stages_.find(key);
+    if (known == stages_.end()) known = stages_.emplace(key, alone(stage)).first;
+    const Coefficients& c = known->second;
+    sum.messages += c.messages;
+    sum.blocks.at(s) = c.blocks[0];
+    sum.lengths += c.lengths;
+    sum.sent.at(s) = c.sent[0];
+    sum.sent_messages += c.sent_messages;
+  }
+  return sum;
+}
+
+// The sizes do not matter here, but every block must have one.
+Coefficients PriceBook::count(plan::Plan plan, int size, int segments) {
+  plan.segments = segments;
+  const auto all = stages(plan, 1'000'000, 1'000'000, size);
+  return size <= kPlayedRanks ? play(all, size) : add_up(all);
+}
+
 const Coefficients& PriceBook::find(const plan::Plan& plan, int size, int segments) {
   const std::uint64_t page = page_of(plan, size, segments);
   if (const auto known = pages_.find(page); known != pages_.end()) return known->second;
-  if (segments <= kFewSegments) return pages_.emplace(page, coefficients(plan, size, segments)).first->second;
+  if (segments <= kFewSegments) return pages_.emplace(page, count(plan, size, segments)).first->second;
   const Coefficients few = find(plan, size, kFewSegments);
   const Coefficients fewer = find(plan, size, kFewerSegments);
   return pages_.emplace(page, along(fewer, few, (segments - kFewerSegments) / static_cast<double>(kFewSegments - kFewerSegments)))

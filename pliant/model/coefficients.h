@@ -6,9 +6,13 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <span>
+#include <tuple>
 #include <unordered_map>
 
 #include "pliant/common/units.h"
+#include "pliant/model/exchange.h"
 #include "pliant/plan/link.h"
 #include "pliant/plan/plan.h"
 
@@ -53,7 +57,11 @@ class PriceBook {
 
  private:
   [[nodiscard]] const Coefficients& find(const plan::Plan& plan, int size, int segments);
+  [[nodiscard]] Coefficients count(plan::Plan plan, int size, int segments);
+  [[nodiscard]] Coefficients add_up(std::span<const Stage> stages);
+
   std::unordered_map<std::uint64_t, Coefficients> pages_;
+  std::map<std::tuple<const schedule::Builder*, int, int>, Coefficients> stages_;  // by builder, ranks and segments
 };
 
 }  // namespace pliant::model
