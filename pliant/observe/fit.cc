@@ -20,7 +20,11 @@ constexpr double kHuber = 1.5;
 constexpr int kIterations = 12;
 
 // What the start counts for, against a row's 1: nothing, unless the rows leave a direction open.
-constexpr double kPrior = 1e-3;
+constexpr double kPrior = 1e-6;
+
+// What adds less than this share to every timing cannot be told from nothing. It is held there, so that it is not lost by
+// orders of magnitude and can be found again when it starts to matter.
+constexpr double kResolved = 0.005;
 
 struct Normal {  // A x = v for x = (latency, inverse bandwidth), each in units of the current estimate
   double aa = 0, ab = 0, bb = 0, av = 0, bv = 0;
@@ -65,6 +69,21 @@ Factors solve(const Normal& n) {
   return {std::clamp(x.latency, kLeast, 1 / kLeast), std::clamp(x.per_byte, kLeast, 1 / kLeast)};
 }
 
+// The least latency and inverse bandwidth that the rows resolve: where each would show first.
+struct Least {
+  double latency, per_byte;
+};
+Least least(const Window& exchanges, const Window& controls) {
+  Least found{1, 1};
+  for (const Window* window : {&exchanges, &controls}) {
+    for (const Row& row : window->rows()) {
+      if (row.messages > 0) found.latency = std::min(found.latency, kResolved * row.seconds / row.messages);
+      if (row.bytes > 0) found.per_byte = std::min(found.per_byte, kResolved * row.seconds / row.bytes);
+    }
+  }
+  return {std::max(found.latency, kLeastLatency), std::max(found.per_byte, kLeastPerByte)};
+}
+
 }  // namespace
 
 void Window::add(const Row& row) {
@@ -77,8 +96,9 @@ void Window::forget(std::size_t keep) {
 }
 
 plan::Link fit(const Window& exchanges, const Window& controls, const plan::Link& start, double spread) {
-  double latency = std::max(start.latency.value, kLeastLatency);
-  double per_byte = std::max(start.seconds_per_byte, kLeastPerByte);
+  const auto [least_latency, least_per_byte] = least(exchanges, controls);
+  double latency = std::max(start.latency.value, least_latency);
+  double per_byte = std::max(start.seconds_per_byte, least_per_byte);
   Normal normal;
   for (int i = 0; i < kIterations; ++i) {
     normal = {};
@@ -87,8 +107,8 @@ plan::Link fit(const Window& exchanges, const Window& controls, const plan::Link
     normal.add(1, 0, 1, kPrior);
     normal.add(0, 1, 1, kPrior);
     const Factors x = solve(normal);
-    latency = std::max(latency * x.latency, kLeastLatency);
-    per_byte = std::max(per_byte * x.per_byte, kLeastPerByte);
+    latency = std::max(latency * x.latency, least_latency);
+    per_byte = std::max(per_byte * x.per_byte, least_per_byte);
     if (std::abs(x.latency - 1) < 1e-9 && std::abs(x.per_byte - 1) < 1e-9) break;
   }
   const double scale = spread * spread / normal.determinant();
