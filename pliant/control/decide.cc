@@ -73,9 +73,19 @@ class Evaluation {
   Evaluation(const Inputs& inputs, const Options& options, const State& state, model::PriceBook& book)
       : inputs_(inputs), options_(options), state_(state), book_(book) {
     std::vector<Plan> plans = plan::candidates(inputs.model.world.size, options.candidates);
-    std::erase_if(plans, [&](const Plan& plan) { return !guarded(plan, options.candidates.pins, options.guards, inputs.model.adam); });
+    std::erase_if(plans, [&](const Plan& plan) {
+      return !guarded(plan, options.candidates.pins, options.guards, inputs.model.adam) || has_twin(plan);
+    });
     require(!plans.empty(), "no plan is left by the guard-rails");
     all_ = model::predict_all(plans, inputs.model, book);
+  }
+
+  // Star and var are predicted alike; where both may be chosen star, the plainer, is enough.
+  [[nodiscard]] bool has_twin(const Plan& plan) const {
+    if (plan.leader != plan::Leader::kVar || options_.candidates.pins.leader) return false;
+    Plan star = plan;
+    star.leader = plan::Leader::kStar;
+    return guarded(star, options_.candidates.pins, options_.guards, inputs_.model.adam);
   }
 
   [[nodiscard]] const std::vector<Prediction>& all() const { return all_; }
@@ -143,9 +153,11 @@ double advantage(const Prediction& a, const Prediction& b, Policy policy) {
   return std::max(ratio(a.step.value, b.step.value), ratio(a.gain, b.gain));
 }
 
-// The sparsest that the ramp allows now.
+// The sparsest that the ramp allows now. Whoever became denser a moment ago may go back to where they were.
 double ramp_floor(const State& state, const Options& options, std::int64_t step) {
   if (!state.in_force) return options.ramp_start;
+  if (state.denser >= 0 && step - state.denser < options.ramp_steps && state.before_denser < state.in_force->density)
+    return state.before_denser;
   const double now = state.in_force->density;
   if (now > options.ramp_start) return options.ramp_start;
   const bool rested = state.sparser < 0 || step - state.sparser >= options.ramp_steps;
@@ -321,6 +333,11 @@ class Decider {
 
   void switch_to(const Plan& plan) {
     if (state_.in_force && plan.density < state_.in_force->density) state_.sparser = inputs_.step;
+    if (state_.in_force && plan.density > state_.in_force->density) {
+      const bool again = state_.denser >= 0 && inputs_.step - state_.denser < options_.ramp_steps;
+      state_.before_denser = again ? std::min(state_.before_denser, state_.in_force->density) : state_.in_force->density;
+      state_.denser = inputs_.step;
+    }
     state_.in_force = plan;
     state_.switched = inputs_.step;
     drop_challenger();

@@ -37,6 +37,8 @@ struct State {
   std::optional<plan::Plan> goal = {};  // what the policy wants once warm-up and ramp are over
   std::int64_t switched = -1;           // step of the last switch
   std::int64_t sparser = -1;            // step at which density last went down
+  std::int64_t denser = -1;             // step at which it last went up
+  double before_denser = 1;             // and from where
   std::int64_t unsettled_until = -1;    // after a change of the network
   std::optional<plan::Plan> challenger = {};
   int confirmed = 0;  // decisions in a row at which the challenger was better

@@ -25,6 +25,8 @@ void visit_fields(Value& state, Visit&& visit) {
   visit("goal", state.goal);
   visit("switched", state.switched);
   visit("sparser", state.sparser);
+  visit("denser", state.denser);
+  visit("before_denser", state.before_denser);
   visit("unsettled_until", state.unsettled_until);
   visit("challenger", state.challenger);
   visit("confirmed", state.confirmed);

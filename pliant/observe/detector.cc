@@ -13,12 +13,12 @@ void move(double& sum, int& since, double by) {
 
 }  // namespace
 
-int Detector::take(double log_ratio, double spread) {
+int Detector::take(double log_ratio, double spread, Slow slow) {
   const double clipped = std::clamp(log_ratio / spread, -kClip, kClip);
   move(state_.slower, state_.slower_for, clipped - kAllowance);
   move(state_.faster, state_.faster_for, -clipped - kAllowance);
   int belong = 0;
-  if (log_ratio >= kSlowerAtOnce || log_ratio <= kFasterAtOnce) {
+  if ((log_ratio >= kSlowerAtOnce && slow == Slow::kMayBeOnce) || log_ratio <= kFasterAtOnce) {
     belong = 1;
   } else if (log_ratio >= kSlowerTwice && state_.last >= kSlowerTwice) {
     belong = 2;

@@ -7,19 +7,25 @@ namespace pliant::observe {
 
 class Detector {
  public:
-  // Allowance and alarm level in units of the usual spread. Noise alone gets from 0 to the level about once in exp(2 x 1 x 7), a million
-  // timings; an outlier counts 3.5 - 1, so it takes three within a few timings. A shift of 3.5 spreads or more is seen at the third timing.
-  static constexpr double kAllowance = 1;
+  // Allowance and alarm level in units of the usual spread. Noise alone gets from 0 to the level about once in exp(2 x 0.7 x 7), 18,000
+  // timings; an outlier counts 3 - 0.7, so it takes four within a few timings. A shift of 3 spreads or more is seen at the fourth timing.
+  static constexpr double kAllowance = 0.7;
   static constexpr double kLevel = 7;
-  static constexpr double kClip = 3.5;
+  static constexpr double kClip = 3;
   // At once: slower than an outlier of 5x with three spreads of 20 % of noise on top; or two timings in a row that are 4x slower (1 % of
   // outliers come in pairs once in 10,000 timings, and the third timing corrects that); or three times faster, which no noise does.
   static constexpr double kSlowerAtOnce = 2.15;    // log 8.6
   static constexpr double kSlowerTwice = 1.386;    // log 4
   static constexpr double kFasterAtOnce = -1.099;  // log 1/3
 
+  // Small messages are held up by whatever a busy host does, by any factor: a single slow one says nothing.
+  enum class Slow { kMayBeOnce, kMustBeTwice };
+
   // How many of the latest timings belong to the new network, this one included; 0 if nothing changed. After an alarm all starts anew.
-  int take(double log_ratio, double spread);
+  int take(double log_ratio, double spread, Slow slow = Slow::kMayBeOnce);
+
+  // Something may be changing: not the time to learn what is usual.
+  [[nodiscard]] bool suspicious() const { return state_.slower > kLevel / 2 || state_.faster > kLevel / 2; }
 
   struct State {
     double slower = 0, faster = 0;

@@ -16,8 +16,9 @@ constexpr double kLeastPerByte = 1e-13;
 // squares if there are no outliers, and 1 % of timings five times too long move the estimate by less than 1 %.
 constexpr double kHuber = 1.5;
 
-// Reweighting settles within a few rounds; twelve are enough from a start that is off by 100.
+// Reweighting settles within two or three rounds from the last estimate, and within twelve from one that is off by 100.
 constexpr int kIterations = 12;
+constexpr double kSettled = 1e-4;
 
 // What the start counts for, against a row's 1: nothing, unless the rows leave a direction open.
 constexpr double kPrior = 1e-6;
@@ -109,7 +110,7 @@ plan::Link fit(const Window& exchanges, const Window& controls, const plan::Link
     const Factors x = solve(normal);
     latency = std::max(latency * x.latency, least_latency);
     per_byte = std::max(per_byte * x.per_byte, least_per_byte);
-    if (std::abs(x.latency - 1) < 1e-9 && std::abs(x.per_byte - 1) < 1e-9) break;
+    if (std::abs(x.latency - 1) < kSettled && std::abs(x.per_byte - 1) < kSettled) break;
   }
   const double scale = spread * spread / normal.determinant();
   return {.latency = {latency},

@@ -83,9 +83,11 @@ TEST(Detector, SeesAShiftWithinThreeTimingsAndAJumpAtOnce) {
     int timings = 1;
     while (detector.take(shift, 0.2) == 0) ++timings;
     EXPECT_LE(timings, 4);
+    EXPECT_FALSE(detector.suspicious());
   }
   EXPECT_EQ(Detector().take(std::log(100), 0.2), 1);
   EXPECT_EQ(Detector().take(-std::log(100), 0.2), 1);
+  EXPECT_EQ(Detector().take(std::log(100), 0.2, Detector::Slow::kMustBeTwice), 0);
   Detector twice;
   EXPECT_EQ(twice.take(std::log(5), 0.2), 0);
   EXPECT_EQ(twice.take(std::log(5), 0.2), 2);

@@ -75,7 +75,7 @@ Network::Taken Network::take(const Batch& batch) {
   if (batch.control) {
     const double control_ratio = std::log(batch.control->duration.value / predicted(*batch.control, link_));
     controls_.add({batch.control->messages, batch.control->bytes, batch.control->duration.value});
-    const int controls_belong = first ? 0 : of_controls_.take(std::clamp(control_ratio, -1.0, 1.3), spread_);
+    const int controls_belong = first ? 0 : of_controls_.take(control_ratio, spread_, Detector::Slow::kMustBeTwice);
     if (controls_belong > 0) {
       controls_.forget(static_cast<std::size_t>(controls_belong));
       exchanges_.forget(static_cast<std::size_t>(controls_belong));
@@ -86,11 +86,12 @@ Network::Taken Network::take(const Batch& batch) {
   if (changed) since_change_ = 0;
 
   link_ = fit(exchanges_, controls_, link_, spread_);
-  if (!first && !changed) {
+  const bool usual = !first && !changed && !of_exchanges_.suspicious();
+  if (usual) {
     const double size = std::min(std::abs(log_ratio), 3 * spread_);
     spread_ = std::clamp(spread_ + kSpreadRate * (kMeanToDeviation * size - spread_), kLeastSpread, kMostSpread);
   }
-  if (!first && since_change_ >= kSettling) learn_correction(exchange.correction, log_ratio);
+  if (usual && since_change_ >= kSettling) learn_correction(exchange.correction, log_ratio);
   last_seen_.at(exchange.correction) = exchange.step;
   if (!batch.of_ranks.empty()) take_ranks(batch.of_ranks);
   return {.changed = changed};
