@@ -83,7 +83,7 @@ class Engine::Impl {
     ranks_ = communicators.control->size();
     threads_ = !communicators.lanes.empty();
     own_all_reduce_ = (threads_ ? communicators.lanes.front() : communicators.control)->capabilities().own_all_reduce;
-    costs_ = agreed_costs(*communicators.control, compress::measure_costs(), options_.deadline);
+    costs_ = agreed_costs(*communicators.control, options_.costs ? *options_.costs : compress::measure_costs(), options_.deadline);
     voids_.assign(static_cast<std::size_t>(communicators.control->size()), 0);
     if (communicators.lanes.empty()) {
       crew_.lanes.push_back(std::make_unique<Lane>(std::move(communicators.control), Threading::kCaller));

@@ -32,7 +32,9 @@ std::vector<Parameter> parameters() {
   return parameters;
 }
 
-Options options(const std::string& plan) { return {.pins = plan::parse_pins(plan), .deadline = 60_s, .check_every = 3}; }
+Options options(const std::string& plan) {
+  return {.pins = plan::parse_pins(plan), .costs = plan::CostTable{}, .deadline = 60_s, .check_every = 3};
+}
 
 Tensors random_gradient(int rank, std::uint64_t step) {
   std::mt19937_64 random(static_cast<std::uint64_t>(rank) * 1000 + step);

@@ -33,7 +33,9 @@ std::vector<Parameter> named(const std::string& prefix, const std::vector<std::s
   return tensors;
 }
 
-Options options(const std::string& plan) { return {.pins = plan::parse_pins(plan), .updates = true, .deadline = 60_s, .check_every = 3}; }
+Options options(const std::string& plan) {
+  return {.pins = plan::parse_pins(plan), .updates = true, .costs = plan::CostTable{}, .deadline = 60_s, .check_every = 3};
+}
 
 // One rank's model and what its optimizer does to it.
 struct Worker {
