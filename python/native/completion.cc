@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "python/native/completion.h"
 
-#include <torch/csrc/jit/python/python_ivalue.h>
-
 #include <utility>
 
 #include "python/native/errors.h"
@@ -10,7 +8,7 @@
 namespace pliant::native {
 
 Completion::Completion(const pybind11::object& value)
-    : value_(c10::ivalue::ConcretePyObjectHolder::create(value)),
+    : value_(torch::jit::toIValue(value, c10::PyObjectType::get())),
       future_(c10::make_intrusive<c10::ivalue::Future>(c10::PyObjectType::get())) {}
 
 std::shared_ptr<torch::jit::PythonFutureWrapper> Completion::future() const {

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/StringUtil.h>
 #include <fmt/format.h>
 
 #include <utility>
@@ -27,8 +28,8 @@ engine::Communicators communicators(const Groups& groups) {
 
 // What must be alike besides the number of entries.
 std::string shape_of(const at::Tensor& parameter) {
-  return fmt::format("{} as ({}), strides ({})", c10::toString(parameter.scalar_type()), fmt::join(parameter.sizes(), ", "),
-                     fmt::join(parameter.strides(), ", "));
+  return fmt::format("{} as {}, strides {}", c10::toString(parameter.scalar_type()), c10::str(parameter.sizes()),
+                     c10::str(parameter.strides()));
 }
 
 std::vector<engine::Parameter> describe(const std::vector<std::string>& names, const std::vector<at::Tensor>& parameters) {
@@ -109,7 +110,7 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(const py::
   for (const at::Tensor& parameter : parameters) {
     const auto place = places_.find(parameter.unsafeGetTensorImpl());
     require(place != places_.end(), "submit: a parameter of shape {} that the model did not have when it was attached",
-            fmt::format("({})", fmt::join(parameter.sizes(), ", ")));
+            c10::str(parameter.sizes()));
     const auto size = static_cast<std::size_t>(parameter.numel());
     require(size <= static_cast<std::size_t>(end - at), "submit: a bucket of {} entries is too small for its parameters", journey->floats.numel());
     journey->pieces.push_back({place->second, {at, size}});

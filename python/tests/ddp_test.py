@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""Training with DDP: dense is DDP, sparse conserves and keeps replicas alike."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import models
+import world
+
+
+def train(rank: int, plan: str | None, steps: int, **options: object) -> torch.Tensor:
+    import pliant
+
+    model = models.ddp(models.mlp(), bucket_cap_mb=0.004, **options)
+    optimizer = models.sgd(model)
+    averager = pliant.attach(model, optimizer, plan) if plan else None
+    for number in range(steps):
+        models.step(model, optimizer, rank, number)
+    result = models.flat(model)
+    if averager:
+        summary = averager.summary()
+        assert summary.steps == steps, summary
+        assert summary.bytes_sent > 0
+        averager.close()
+    return result
+
+
+def dense_is_ddp(rank: int, size: int) -> None:
+    plain = train(rank, None, 6)
+    for plan in ("auto", "gradients dense", "dense reduce=engine fuse=all"):
+        dense = train(rank, plan, 6)
+        if "fuse" in plan:  # summed in another order
+            torch.testing.assert_close(dense, plain, rtol=1e-5, atol=1e-6)
+        else:
+            assert torch.equal(dense, plain), (plan, (dense - plain).abs().max())
+
+
+def sparse_is_alike(rank: int, size: int) -> None:
+    for plan in ("union density=5%", "shared/star density=5% values=f16", "srs density=5% values=int8", "shared/var density=10% fuse=all"):
+        assert models.alike_on_all_ranks(train(rank, "gradients " + plan, 8)), plan
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_dense_is_ddp_bit_for_bit(ranks: int) -> None:
+    world.run(dense_is_ddp, ranks=ranks)
+
+
+def test_replicas_stay_alike() -> None:
+    world.run(sparse_is_alike, ranks=3)
