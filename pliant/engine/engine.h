@@ -34,14 +34,14 @@ struct Communicators {
 };
 
 struct Piece {
-  int parameter = 0;           // its place in the list that the engine was made with
-  std::span<float> gradient;   // read, and replaced by the average
+  int parameter = 0;          // its place in the list that the engine was made with
+  std::span<float> gradient;  // read, and replaced by the average
 };
 
 struct Submission {
   std::vector<Piece> pieces;
-  std::shared_ptr<const void> owner = {};              // keeps the memory of the pieces until done
-  std::function<void(std::exception_ptr)> done = {};   // once: the averages are there, or why not
+  std::shared_ptr<const void> owner = {};             // keeps the memory of the pieces until done
+  std::function<void(std::exception_ptr)> done = {};  // once: the averages are there, or why not
 };
 
 struct Memory {  // bytes
@@ -57,10 +57,10 @@ struct Summary {
   std::uint64_t steps = 0;
   std::uint64_t exchanges = 0;
   std::uint64_t voids = 0;
-  Bytes sent;            // by this rank
-  Bytes control_sent;    // of that, control records
-  Seconds on_the_wire;   // of all exchanges, as this rank saw them
-  Seconds coding;        // select, encode, decode
+  Bytes sent;                   // by this rank
+  Bytes control_sent;           // of that, control records
+  Seconds on_the_wire;          // of all exchanges, as this rank saw them
+  Seconds coding;               // select, encode, decode
   double updated_fraction = 1;  // of the last exchange
   double gain = 1;
   Memory memory;
@@ -72,10 +72,10 @@ struct State {
   std::uint64_t step = 0;
   std::uint64_t exchanges = 0;
   std::uint32_t epoch = 0;
-  std::string plan;                        // in force
-  std::vector<std::vector<int>> units;     // parameters that are exchanged together
-  std::vector<int> voted;                  // shared/var: who leads next, by exchange of a step; -1: nobody has voted
-  double last_norm = 0;                    // of this rank's gradient, for clip_norm
+  std::string plan;                          // in force
+  std::vector<std::vector<int>> units;       // parameters that are exchanged together
+  std::vector<int> voted;                    // shared/var: who leads next, by exchange of a step; -1: nobody has voted
+  double last_norm = 0;                      // of this rank's gradient, for clip_norm
   std::vector<std::vector<float>> residual;  // by parameter; empty: all zero
 };
 

@@ -17,8 +17,8 @@ namespace pliant::engine {
 // One tensor of the model, in the order that all ranks have them.
 struct Parameter {
   std::string name;
-  std::size_t size = 0;      // entries
-  std::string shape = {};    // anything that must be alike on all ranks: sizes, strides, type
+  std::size_t size = 0;    // entries
+  std::string shape = {};  // anything that must be alike on all ranks: sizes, strides, type
 };
 
 enum class WarmUp : std::uint8_t { kNone, kDense, kRamp };  // kRamp: from 100 % down to the plan's density in equal stretches
@@ -27,13 +27,13 @@ enum class Severity : std::uint8_t { kDebug, kInfo, kWarning };
 using Log = std::function<void(Severity, std::string_view)>;
 
 struct Options {
-  plan::Pins pins = {};              // what is fixed; nothing pinned is "auto"
-  bool updates = false;              // the optimizer is at hand: plans of kind updates may be chosen
-  std::optional<Seconds> deadline;   // for each message; none: for ever
-  int check_every = 100;             // exchanges between two comparisons of what the ranks applied; 0: never
+  plan::Pins pins = {};             // what is fixed; nothing pinned is "auto"
+  bool updates = false;             // the optimizer is at hand: plans of kind updates may be chosen
+  std::optional<Seconds> deadline;  // for each message; none: for ever
+  int check_every = 100;            // exchanges between two comparisons of what the ranks applied; 0: never
   WarmUp warm_up = WarmUp::kNone;
   std::int64_t warm_up_steps = 0;
-  double clip_norm = 0;              // each rank's own gradient is clipped to this norm before it is accumulated; 0: not
+  double clip_norm = 0;  // each rank's own gradient is clipped to this norm before it is accumulated; 0: not
   // Facts of the caller's that must be alike on all ranks, by name: "torch" -> "2.13.0".
   std::vector<std::pair<std::string, std::string>> facts = {};
   Log log = {};  // called from any thread; nothing: silence

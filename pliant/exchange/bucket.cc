@@ -93,6 +93,12 @@ std::unique_ptr<Workspace> Bucket::borrow_workspace() {
 
 void Bucket::give_back(std::unique_ptr<Workspace> workspace) { idle_.push_back(std::move(workspace)); }
 
+std::size_t Bucket::scratch_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& workspace : idle_) bytes += workspace->capacity();
+  return bytes;
+}
+
 compress::Contribution slice_of(const compress::Contribution& contribution, std::size_t begin, std::size_t count) {
   if (const auto* gradient = std::get_if<compress::Gradient>(&contribution))
     return compress::Gradient{gradient->values.subspan(begin, count)};

@@ -47,6 +47,7 @@ class Bucket {
   // Scratch memory, one per flight in the air; given back, it keeps its pages for the next.
   [[nodiscard]] std::unique_ptr<Workspace> borrow_workspace();
   void give_back(std::unique_ptr<Workspace> workspace);
+  [[nodiscard]] std::size_t scratch_bytes() const;  // of those not in the air
 
  private:
   [[nodiscard]] compress::Selector& selector() { return model_ != nullptr ? *model_ : own_; }

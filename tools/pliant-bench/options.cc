@@ -11,6 +11,7 @@
 
 #include "pliant/common/errors.h"
 #include "pliant/common/suggest.h"
+#include "pliant/common/version.h"
 #include "pliant/plan/density.h"
 
 namespace pliant::bench {
@@ -293,7 +294,7 @@ Options parse_options(int argc, const char* const* argv) {
   }
   refuse_strangers(app);
   understand(typed, options);
-  if (typed.version) options.say = "pliant-bench " PLIANT_VERSION "\n";
+  if (typed.version) options.say = fmt::format("pliant-bench {}\n", version());
   return options;
 }
 

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+#include <string_view>
+
+namespace pliant {
+
+[[nodiscard]] std::string_view version();  // "0.1.0"
+
+}  // namespace pliant

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/engine/agreement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <sstream>
+
+#include "pliant/common/buffer.h"
+#include "pliant/exchange/dense.h"
+#include "pliant/schedule/catalogue.h"
+
+namespace pliant::engine {
+namespace {
+
+Facts parse(const std::string& text) {
+  Facts facts;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto tab = line.find('\t');
+    facts.emplace_back(line.substr(0, tab), tab == std::string::npos ? "" : line.substr(tab + 1));
+  }
+  return facts;
+}
+
+// The first fact in which two ranks differ; a fact that only one of them has counts as absent in the other.
+std::optional<std::string> difference(const Facts& zero, const Facts& other, int rank) {
+  const auto sentence = [rank](const std::string& name, const std::string& a, const std::string& b) {
+    return fmt::format("ranks disagree on {}: rank 0 has {}, rank {} has {}", name, a, rank, b);
+  };
+  const auto value = [](const Facts& facts, const std::string& name) -> std::optional<std::string> {
+    const auto found = std::ranges::find(facts, name, &std::pair<std::string, std::string>::first);
+    return found == facts.end() ? std::nullopt : std::optional("'" + found->second + "'");
+  };
+  for (const Facts* facts : {&zero, &other}) {
+    for (const auto& [name, ignored] : *facts) {
+      const auto a = value(zero, name);
+      const auto b = value(other, name);
+      if (a != b) return sentence(name, a.value_or("none"), b.value_or("none"));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> gather_texts(comm::Communicator& communicator, const std::string& mine, std::optional<Seconds> deadline) {
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  const auto me = static_cast<std::size_t>(communicator.rank());
+
+  // Lengths first: not every engine tells how long a message was.
+  constexpr std::size_t kFloats = sizeof(std::uint64_t) / sizeof(float);
+  const Buffer<float> lengths(kFloats * ranks);
+  const auto length_of = [&](std::size_t r) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, &lengths[kFloats * r], sizeof length);
+    return static_cast<std::size_t>(length);
+  };
+  const std::uint64_t length = mine.size();
+  std::memcpy(&lengths[kFloats * me], &length, sizeof length);
+  exchange::Workspace workspace;
+  const auto& bruck = schedule::find_builder(schedule::Collective::kAllGather, "bruck");
+  exchange::run_dense(communicator, bruck, {communicator.size()}, lengths, workspace, {.deadline = deadline});
+
+  std::vector<std::string> texts(ranks);
+  std::vector<Buffer<std::byte>> rooms(ranks);
+  std::vector<comm::Ticket> tickets;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    rooms[r] = Buffer<std::byte>(length_of(r));
+    if (r != me && length_of(r) > 0) tickets.push_back(communicator.receive(static_cast<int>(r), 1, comm::region_of(rooms[r])));
+  }
+  if (!mine.empty()) std::memcpy(rooms[me].data(), mine.data(), mine.size());
+  for (std::size_t r = 0; r < ranks; ++r) {
+    if (r != me && !mine.empty()) tickets.push_back(communicator.send(static_cast<int>(r), 1, comm::region_of(rooms[me])));
+  }
+  for (const auto ticket : tickets) communicator.wait(ticket, {.deadline = deadline, .place = {}});
+  for (std::size_t r = 0; r < ranks; ++r) {
+    texts[r].assign(reinterpret_cast<const char*>(rooms[r].data()), rooms[r].size());
+  }
+  return texts;
+}
+
+void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Seconds> deadline) {
+  std::string text;
+  for (const auto& [name, value] : mine) text += name + '\t' + value + '\n';
+  const auto texts = gather_texts(communicator, text, deadline);
+  for (std::size_t r = 1; r < texts.size(); ++r) {
+    if (texts[r] == texts[0]) continue;
+    if (const auto why = difference(parse(texts[0]), parse(texts[r]), static_cast<int>(r))) throw Disagreement(*why);
+  }
+}
+
+}  // namespace pliant::engine

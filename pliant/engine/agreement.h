@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Before the first exchange: do all ranks mean the same?
+#pragma once
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pliant/comm/communicator.h"
+
+namespace pliant::engine {
+
+// Ranks that must be alike are not. The text names the fact, two ranks and both values.
+class Disagreement : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+using Facts = std::vector<std::pair<std::string, std::string>>;  // name, value; neither has a line break
+
+// Collective. Every rank throws the same Disagreement, or none does.
+void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Seconds> deadline);
+
+// Everybody's text, by rank. Collective.
+[[nodiscard]] std::vector<std::string> gather_texts(comm::Communicator& communicator, const std::string& mine,
+                                                    std::optional<Seconds> deadline);
+
+}  // namespace pliant::engine

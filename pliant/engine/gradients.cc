@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/engine/gradients.h"
+
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
+#include <limits>
+
+#include "pliant/common/errors.h"
+#include "pliant/common/hash.h"
+#include "pliant/kernels/dense.h"
+
+namespace pliant::engine {
+namespace {
+
+// DDP cuts its buckets anew after the first step, by the order in which gradients became ready: the second step's are the
+// ones that stay.
+constexpr std::uint64_t kAdoptAfterStep = 1;
+
+bool all_zero(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return value == 0; });
+}
+
+}  // namespace
+
+class Gradients::Waiting {
+ public:
+  explicit Waiting(Submission submission) : submission_(std::move(submission)), left_(submission_.pieces.size()) {}
+
+  [[nodiscard]] const Submission& submission() const { return submission_; }
+  void piece_landed() {
+    if (--left_ == 0) finish(nullptr);
+  }
+  void finish(const std::exception_ptr& why) {
+    if (finished_.exchange(true)) return;
+    if (submission_.done) submission_.done(why);
+    submission_.done = nullptr;
+    submission_.owner.reset();
+  }
+
+ private:
+  Submission submission_;
+  std::atomic<std::size_t> left_;
+  std::atomic<bool> finished_ = false;
+};
+
+struct Gradients::Step {
+  Step(const Record& about, const plan::Plan& in_force, std::size_t parameters, std::size_t groups)
+      : number(about.step),
+        plan(in_force),
+        epoch(about.epoch),
+        pieces(parameters),
+        waiting(parameters),
+        missing(groups),
+        groups_left(groups),
+        record(about) {}
+
+  const std::uint64_t number;
+  const plan::Plan plan;
+  const std::uint32_t epoch;
+  std::vector<std::span<float>> pieces;  // by parameter
+  std::vector<std::shared_ptr<Waiting>> waiting;
+  std::vector<std::size_t> missing;  // pieces of each group
+  std::size_t submitted = 0;
+  std::size_t next_group = 0;  // to be dispatched
+  Units seen;                  // the frame's buckets
+  Seconds last_submitted;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::size_t groups_left;  // this and the rest: guarded by the mutex
+  double energy = 0;        // of the gradient, for clip_norm
+  Seconds landed;
+  Record record;
+};
+
+// A parameter that backward did not reach has a gradient of zeros, and if that is so on all ranks the frame drops whatever
+// comes back for it. So its residual rests: what is not sent cannot be lost.
+class Gradients::Resting {
+ public:
+  Resting(const Arrangement& arrangement, const Group& group, const Step& step, std::span<float> residual) {
+    if (!group.bucket->residual_used) return;
+    for (const int parameter : group.parameters) {
+      if (!all_zero(step.pieces[static_cast<std::size_t>(parameter)])) continue;
+      const Range place = arrangement.place(parameter);
+      const auto span = residual.subspan(place.begin, place.count);
+      spans_.push_back({span, {span.begin(), span.end()}});
+      std::ranges::fill(span, 0.0F);
+    }
+  }
+  ~Resting() {
+    static constexpr float kLargest = std::numeric_limits<float>::max();
+    for (const auto& [span, kept] : spans_) {
+      std::ranges::transform(span, kept, span.begin(), [](float a, float b) { return std::clamp(a + b, -kLargest, kLargest); });
+    }
+  }
+  Resting(const Resting&) = delete;
+  Resting& operator=(const Resting&) = delete;
+  [[nodiscard]] bool any() const { return !spans_.empty(); }
+
+ private:
+  struct Span {
+    std::span<float> span;
+    std::vector<float> kept;
+  };
+  std::vector<Span> spans_;
+};
+
+Gradients::Gradients(Crew& crew, const Options& options, std::vector<std::size_t> parameter_sizes)
+    : crew_(crew),
+      options_(options),
+      sizes_(std::move(parameter_sizes)),
+      arrangement_(sizes_, default_units(sizes_)),
+      residual_(arrangement_.size()) {
+  std::ranges::fill(residual_.span(), 0.0F);
+}
+
+Gradients::~Gradients() = default;
+
+void Gradients::arrange(Arrangement next) {
+  groups_.clear();
+  fusion_.reset();
+  rearrange(arrangement_, next, residual_.span());
+  arrangement_ = std::move(next);
+}
+
+void Gradients::form_groups(plan::Fusion fusion) {
+  if (fusion_ == fusion) return;
+  groups_.clear();
+  group_of_.assign(sizes_.size(), 0);
+  fusion_ = fusion;
+  for (const Range& units : arrangement_.groups(fusion)) {
+    Group group{.entries = arrangement_.entries(units)};
+    for (std::size_t u = units.begin; u < units.end(); ++u) {
+      const auto& parameters = arrangement_.units()[u];
+      group.parameters.insert(group.parameters.end(), parameters.begin(), parameters.end());
+      for (const int parameter : parameters) group_of_[static_cast<std::size_t>(parameter)] = groups_.size();
+    }
+    group.bucket = std::make_unique<exchange::Bucket>(residual_.span().subspan(group.entries.begin, group.entries.count));
+    groups_.push_back(std::move(group));
+  }
+  for (std::size_t g = 0; g < std::min(groups_.size(), voted_.size()); ++g) {
+    if (voted_[g] >= 0) groups_[g].bucket->voted = voted_[g];
+  }
+  voted_.clear();
+}
+
+void Gradients::begin_step(std::uint64_t number, const plan::Plan& plan, std::uint32_t epoch) {
+  wait();
+  if (adopted_) {
+    arrange(Arrangement(sizes_, *std::exchange(adopted_, std::nullopt)));
+    adopting_ = false;
+  }
+  form_groups(plan.fuse);
+  step_ = std::make_shared<Step>(Record{.epoch = epoch, .step = number}, plan, sizes_.size(), groups_.size());
+  for (std::size_t g = 0; g < groups_.size(); ++g) step_->missing[g] = groups_[g].parameters.size();
+
+  std::string identity = to_string(plan);
+  for (const auto& unit : arrangement_.units()) {
+    identity += '/';
+    for (const int parameter : unit) identity += std::to_string(parameter) + ',';
+  }
+  step_->record.plan = static_cast<std::uint32_t>(pliant::hash(std::string_view(identity)));
+
+  last_begin_ = std::exchange(begin_, crew_.now());
+  if (previous_ != nullptr) {
+    step_->record.whole = static_cast<float>((begin_ - last_begin_).value);
+    step_->record.exposed = static_cast<float>(std::max(0.0, (previous_->landed - previous_->last_submitted).value));
+    step_->record.spread = static_cast<float>((previous_->last_submitted - last_begin_).value);
+  }
+}
+
+bool Gradients::submit(Submission submission) {
+  const auto step = step_;
+  std::vector<int> seen;
+  const auto waiting = std::make_shared<Waiting>(std::move(submission));
+  for (const Piece& piece : waiting->submission().pieces) {
+    const auto p = static_cast<std::size_t>(piece.parameter);
+    require(p < sizes_.size(), "engine: parameter {} of {}", piece.parameter, sizes_.size());
+    require(piece.gradient.size() == sizes_[p], "engine: {} entries for parameter {}, which has {}", piece.gradient.size(), piece.parameter,
+            sizes_[p]);
+    require(step->waiting[p] == nullptr, "engine: parameter {} was submitted twice in step {}", piece.parameter, step->number);
+    step->waiting[p] = waiting;
+    step->pieces[p] = piece.gradient;
+    seen.push_back(piece.parameter);
+  }
+  if (seen.empty()) {
+    waiting->finish(nullptr);
+    return false;
+  }
+  step->submitted += seen.size();
+  step->seen.push_back(seen);
+  step->last_submitted = crew_.now();
+  const bool last = step->submitted == sizes_.size();
+  if (last) {
+    if (adopting_ && step->number == kAdoptAfterStep && step->seen != arrangement_.units()) adopted_ = step->seen;
+    previous_ = std::exchange(step_, nullptr);
+  }
+  for (const int parameter : seen) --step->missing[group_of_[static_cast<std::size_t>(parameter)]];
+  while (step->next_group < groups_.size() && step->missing[step->next_group] == 0) dispatch(step, step->next_group++);
+  return last;
+}
+
+void Gradients::dispatch(const std::shared_ptr<Step>& step, std::size_t group) {
+  ++exchanges_;
+  const auto every = static_cast<std::uint64_t>(std::max(options_.check_every, 0));
+  const Job job{.group = group, .number = passed_++, .hashed = every > 0 && exchanges_ % every == 0};
+  crew_.lane(job.number).run([this, step, job](comm::Communicator& communicator) { exchange(communicator, *step, job); });
+}
+
+std::span<float> Gradients::assemble(Group& group, const Step& step) const {
+  const auto piece = [&](std::size_t i) { return step.pieces[static_cast<std::size_t>(group.parameters[i])]; };
+  bool together = true;
+  for (std::size_t i = 1; together && i < group.parameters.size(); ++i)
+    together = piece(i - 1).data() + piece(i - 1).size() == piece(i).data();
+  if (together) return {piece(0).data(), group.entries.count};
+  if (group.assembled.size() == 0) group.assembled = Buffer<float>(group.entries.count);
+  auto to = group.assembled.span().begin();
+  for (std::size_t i = 0; i < group.parameters.size(); ++i) to = std::ranges::copy(piece(i), to).out;
+  return group.assembled.span();
+}
+
+// The norm is this step's where one group holds everything, and else the last step's: the other groups are not there yet.
+void Gradients::clip(std::span<float> gradient, Step& step) {
+  if (options_.clip_norm <= 0) return;
+  const double energy = kernels::energy(gradient);
+  {
+    const std::lock_guard lock(step.mutex);
+    step.energy += energy;
+  }
+  const double norm = groups_.size() == 1 ? std::sqrt(energy) : last_norm_;
+  if (!std::isfinite(norm) || norm <= options_.clip_norm) return;
+  kernels::multiply(gradient, gradient, static_cast<float>(options_.clip_norm / norm));
+}
+
+void Gradients::exchange(comm::Communicator& communicator, Step& step, const Job& job) {
+  std::exception_ptr failure;
+  bool passed = false;
+  try {
+    crew_.fault.check();
+    apply(communicator, step, job, passed);
+  } catch (...) {
+    failure = std::current_exception();
+    crew_.fault.note(failure);
+  }
+  if (!passed) {
+    wire_.enter(job.number);
+    wire_.leave();
+  }
+  if (failure) {
+    for (const auto& waiting : step.waiting) {
+      if (waiting != nullptr) waiting->finish(failure);
+    }
+  } else {
+    for (const int parameter : groups_[job.group].parameters) step.waiting[static_cast<std::size_t>(parameter)]->piece_landed();
+  }
+  // Whoever heard that the last piece has landed may want to begin the next step: wait() holds it up until here.
+  const std::lock_guard lock(step.mutex);
+  if (--step.groups_left == 0) finish(step);
+  step.changed.notify_all();
+}
+
+void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& job, bool& passed) {
+  Group& group = groups_[job.group];
+  const std::span<float> gradient = assemble(group, step);
+  clip(gradient, step);
+  exchange::Report report;
+  {
+    const Resting resting(arrangement_, group, step, residual_.span());
+    const exchange::Terms terms{.plan = step.plan,
+                                .step = step.number,
+                                .epoch = step.epoch,
+                                .bucket = static_cast<std::uint32_t>(job.group),
+                                .deadline = options_.deadline};
+    const auto flight = exchange::depart(communicator, *group.bucket, terms, compress::Gradient{gradient}, gradient);
+    wire_.enter(job.number);
+    passed = true;
+    try {
+      crew_.fault.check();
+      flight->travel(communicator);
+    } catch (...) {
+      crew_.fault.note(std::current_exception());  // before the next is let through
+      wire_.leave();
+      flight->give_back();
+      throw;
+    }
+    wire_.leave();
+    report = flight->land(gradient);
+    if (resting.any()) group.bucket->residual_used = true;
+  }
+  crew_.tallies.add(report);
+  if (gradient.data() == group.assembled.data()) {
+    auto from = gradient.begin();
+    for (const int parameter : group.parameters) {
+      const auto piece = step.pieces[static_cast<std::size_t>(parameter)];
+      std::copy_n(from, piece.size(), piece.begin());
+      from += static_cast<std::ptrdiff_t>(piece.size());
+    }
+  }
+  const std::lock_guard lock(step.mutex);
+  Record& record = step.record;
+  record.wire[std::min(job.group, kRecordTimes - 1)] += static_cast<float>(report.wire.value);
+  record.coding += static_cast<float>((report.select + report.encode + report.decode).value);
+  if (report.is_void) record.flags |= kVoid;
+  // Not a number has many bit patterns, and an engine's own all-reduce may mix them: everybody leaves such a result out.
+  if (job.hashed && std::isfinite(kernels::energy(gradient))) {
+    record.flags |= kAppliedHashed;
+    record.applied ^= static_cast<std::uint32_t>(pliant::hash(std::as_bytes(gradient), job.group));
+  }
+}
+
+void Gradients::finish(Step& step) {
+  step.landed = crew_.now();
+  last_norm_ = std::sqrt(step.energy);
+  if (crew_.fault.first() == nullptr) crew_.records->post(step.record);
+}
+
+void Gradients::wait() {
+  if (previous_ == nullptr) return;
+  std::unique_lock lock(previous_->mutex);
+  previous_->changed.wait(lock, [this] { return previous_->groups_left == 0; });
+}
+
+std::size_t Gradients::scratch_bytes() const {
+  std::size_t bytes = 0;
+  for (const Group& group : groups_) bytes += group.assembled.size() * sizeof(float) + group.bucket->scratch_bytes();
+  return bytes;
+}
+
+void Gradients::rescale(double factor) {
+  wait();
+  kernels::multiply(residual_.span(), residual_.span(), static_cast<float>(factor));
+}
+
+void Gradients::write(State& state) const {
+  state.exchanges = exchanges_;
+  state.units = adopted_ ? *adopted_ : arrangement_.units();
+  for (const Group& group : groups_) state.voted.push_back(group.bucket->voted.value_or(-1));
+  state.last_norm = last_norm_;
+  for (std::size_t p = 0; p < sizes_.size(); ++p) {
+    const Range place = arrangement_.place(static_cast<int>(p));
+    const auto span = residual_.span().subspan(place.begin, place.count);
+    if (all_zero(span)) {
+      state.residual.emplace_back();
+    } else {
+      state.residual.emplace_back(span.begin(), span.end());
+    }
+  }
+}
+
+void Gradients::read(const State& state) {
+  wait();
+  require(state.residual.size() == sizes_.size(), "engine: a state of {} parameters for a model of {}", state.residual.size(),
+          sizes_.size());
+  for (std::size_t p = 0; p < sizes_.size(); ++p) {
+    const std::size_t entries = state.residual[p].size();
+    require(entries == 0 || entries == sizes_[p], "engine: a residual of {} entries for parameter {}, which has {}", entries, p, sizes_[p]);
+  }
+  Arrangement next(sizes_, state.units);
+  groups_.clear();
+  fusion_.reset();
+  arrangement_ = std::move(next);
+  adopted_.reset();
+  adopting_ = state.step <= kAdoptAfterStep;
+  exchanges_ = state.exchanges;
+  voted_ = state.voted;
+  last_norm_ = state.last_norm;
+  std::ranges::fill(residual_.span(), 0.0F);
+  for (std::size_t p = 0; p < sizes_.size(); ++p) {
+    std::ranges::copy(state.residual[p],
+                      residual_.span().begin() + static_cast<std::ptrdiff_t>(arrangement_.place(static_cast<int>(p)).begin));
+  }
+}
+
+}  // namespace pliant::engine

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/engine/policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "pliant/plan/density.h"
+
+namespace pliant::engine {
+namespace {
+
+// Where a sparse scheme is pinned and its density is not: our trials lose little at 1 %, and it is a hundredth of the bytes.
+constexpr double kUsualDensity = 0.01;
+
+plan::Plan settle(plan::Pins pins) {
+  if (!pins.kind) pins.kind = pins.every || pins.late ? plan::Kind::kUpdates : plan::Kind::kGradients;
+  if (!pins.density && pins.scheme && pins.scheme != plan::Scheme::kDense) pins.density = kUsualDensity;
+  return plan::complete(pins);
+}
+
+// The densities tried on the way down to `target`, densest first.
+std::vector<double> ladder(double target) {
+  std::vector<double> rungs;
+  std::ranges::copy_if(plan::kDensities, std::back_inserter(rungs), [target](double density) { return density > target; });
+  return rungs;
+}
+
+}  // namespace
+
+FixedPolicy::FixedPolicy(const plan::Pins& pins, WarmUp warm_up, std::int64_t warm_up_steps)
+    : plan_(settle(pins)),
+      reason_(pins == plan::Pins{} ? "nothing is pinned and nothing is measured yet: dense" : fmt::format("pinned: {}", to_string(pins))),
+      warm_up_(plan_.scheme == plan::Scheme::kDense ? WarmUp::kNone : warm_up),
+      warm_up_steps_(static_cast<std::uint64_t>(std::max<std::int64_t>(warm_up_steps, 0))) {}
+
+Choice FixedPolicy::choose(std::uint64_t step) {
+  if (warm_up_ == WarmUp::kNone || step >= warm_up_steps_) return {plan_, reason_};
+  if (warm_up_ == WarmUp::kDense) {
+    const plan::Pins dense{.kind = plan_.kind, .scheme = plan::Scheme::kDense};
+    plan::Plan plan = plan::complete(dense);
+    plan.every = plan_.every;
+    plan.late = plan_.late;
+    return {plan, fmt::format("warm-up: dense for the first {} steps", warm_up_steps_)};
+  }
+  const auto rungs = ladder(plan_.density);
+  plan::Plan plan = plan_;
+  if (!rungs.empty()) plan.density = rungs[static_cast<std::size_t>(step * rungs.size() / warm_up_steps_)];
+  return {plan, fmt::format("warm-up: on the way to {} within {} steps", plan::density_text(plan_.density), warm_up_steps_)};
+}
+
+void FixedPolicy::take_in(std::span<const Record>) {}
+
+}  // namespace pliant::engine

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/engine/record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <vector>
+
+namespace pliant::engine {
+namespace {
+
+// The ranks that differ from most others; from rank 0 if there is no majority.
+std::vector<std::size_t> odd_ones(std::span<const std::uint64_t> values) {
+  std::map<std::uint64_t, std::size_t> votes;
+  for (const auto value : values) ++votes[value];
+  if (votes.size() == 1) return {};
+  std::uint64_t usual = values.front();
+  for (const auto& [value, count] : votes) {
+    if (count > votes[usual]) usual = value;
+  }
+  std::vector<std::size_t> odd;
+  for (std::size_t r = 0; r < values.size(); ++r) {
+    if (values[r] != usual) odd.push_back(r);
+  }
+  return odd;
+}
+
+}  // namespace
+
+std::optional<std::string> disagreement(std::span<const Record> records) {
+  struct Fact {
+    std::string_view what;
+    std::uint64_t (*of)(const Record&);
+  };
+  static constexpr std::array facts = {
+      Fact{"record format", [](const Record& r) { return std::uint64_t{r.version}; }},
+      Fact{"step", [](const Record& r) { return r.step; }},
+      Fact{"plan epoch", [](const Record& r) { return std::uint64_t{r.epoch}; }},
+      Fact{"plan", [](const Record& r) { return std::uint64_t{r.plan}; }},
+      Fact{"hash of what was applied", [](const Record& r) { return std::uint64_t{(r.flags & kAppliedHashed) != 0 ? r.applied : 0}; }},
+  };
+  for (const Fact& fact : facts) {
+    std::vector<std::uint64_t> values;
+    for (const Record& record : records) values.push_back(fact.of(record));
+    const auto odd = odd_ones(values);
+    if (odd.empty()) continue;
+    const bool tie = 2 * odd.size() >= records.size();
+    std::size_t other = 0;  // the first that is not odd
+    while (other < odd.size() && odd[other] == other) ++other;
+    return fmt::format("rank {} differs from {} in its {} ({:x}, not {:x}) at step {}{}", fmt::join(odd, ", "),
+                       tie ? fmt::format("rank {}", other) : "the others", fact.what, values[odd.front()], values[other],
+                       records.front().step, tie ? "; which of them is right cannot be told" : "");
+  }
+  return std::nullopt;
+}
+
+}  // namespace pliant::engine

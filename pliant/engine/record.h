@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// What each rank tells all others about a step: 64 bytes, all-gathered beside the exchanges. Decisions are computed from these
+// bytes and from nothing else that differs between ranks, so all ranks decide alike.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace pliant::engine {
+
+inline constexpr std::uint16_t kRecordVersion = 1;
+
+// Exchanges of a step whose times travel one by one; those beyond add up in the last.
+inline constexpr std::size_t kRecordTimes = 4;
+
+enum RecordFlags : std::uint16_t {
+  kAppliedHashed = 1,  // `applied` is there
+  kVoid = 2,           // an exchange of this step was void
+  kLeaving = 4,        // updates: this rank serves the others with zeros from now on
+  kRebaseNeeded = 8,   // updates: this rank's parameters were replaced by hand
+};
+
+// Seconds are by this rank's own clock; a rank that came last to an exchange has its honest duration, so the minimum over
+// ranks is the sample.
+struct Record {
+  std::uint16_t version = kRecordVersion;
+  std::uint16_t flags = 0;
+  std::uint32_t epoch = 0;
+  std::uint64_t step = 0;
+  std::uint32_t plan = 0;                     // low half of the hash of plan and units
+  std::uint32_t applied = 0;                  // low half of XXH3 of what this rank applied
+  std::uint32_t rates = 0;                    // the same of its learning rates
+  float whole = 0;                            // the last step, from its first bucket to this one's; 0: none yet
+  float exposed = 0;                          // of that, from its last bucket until everything had landed
+  float spread = 0;                           // of that, from its first bucket to its last
+  float coding = 0;                           // of this step: select, encode, decode
+  float control = 0;                          // duration of the last all-gather of records; 0: none yet
+  std::array<float, kRecordTimes> wire = {};  // duration of each exchange; 0: none
+};
+static_assert(sizeof(Record) == 64);
+
+// What ranks must not differ in: epoch, step, plan, and what they applied. In one sentence that names the odd rank out.
+[[nodiscard]] std::optional<std::string> disagreement(std::span<const Record> records);
+
+}  // namespace pliant::engine

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/engine/record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace pliant::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<Record> alike(int ranks) { return std::vector<Record>(static_cast<std::size_t>(ranks), {.epoch = 3, .step = 7, .plan = 9}); }
+
+TEST(Disagreement, IsNoneWhereOnlyTimesDiffer) {
+  auto records = alike(4);
+  records[2].whole = 1;
+  records[1].wire[0] = 5;
+  EXPECT_EQ(disagreement(records), std::nullopt);
+}
+
+TEST(Disagreement, NamesTheOddRankOut) {
+  auto records = alike(4);
+  records[2].plan = 10;
+  EXPECT_THAT(disagreement(records).value_or(""), HasSubstr("rank 2 differs from the others in its plan"));
+  records = alike(4);
+  records[0].epoch = 4;
+  EXPECT_THAT(disagreement(records).value_or(""), HasSubstr("rank 0 differs from the others in its plan epoch (4, not 3)"));
+}
+
+TEST(Disagreement, OfTwoRanksSaysThatNobodyKnowsWhoIsRight) {
+  auto records = alike(2);
+  records[1].step = 8;
+  EXPECT_THAT(disagreement(records).value_or(""), HasSubstr("cannot be told"));
+}
+
+TEST(Disagreement, ComparesWhatWasAppliedOnlyWhereItWasHashed) {
+  auto records = alike(3);
+  records[1].applied = 5;
+  EXPECT_EQ(disagreement(records), std::nullopt);
+  for (Record& record : records) record.flags = kAppliedHashed;
+  EXPECT_THAT(disagreement(records).value_or(""), HasSubstr("rank 1 differs from the others in its hash of what was applied"));
+}
+
+}  // namespace
+}  // namespace pliant::engine

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/engine/records.h"
+
+#include <cstring>
+
+#include "pliant/exchange/dense.h"
+#include "pliant/schedule/catalogue.h"
+
+namespace pliant::engine {
+
+Records::Records(Lane& lane, Fault& fault, std::optional<Seconds> deadline, comm::Tag tag)
+    : lane_(lane), fault_(fault), deadline_(deadline), tag_(tag) {}
+
+void Records::post(Record mine) {
+  lane_.run([this, mine](comm::Communicator& communicator) {
+    try {
+      fault_.check();
+      gather(communicator, mine);
+    } catch (...) {
+      fault_.note(std::current_exception());
+      arrived_.notify_all();
+    }
+  });
+}
+
+// Records travel as the floats of a dense all-gather: nobody adds, so nobody looks at them as numbers.
+void Records::gather(comm::Communicator& communicator, Record mine) {
+  constexpr std::size_t kFloats = sizeof(Record) / sizeof(float);
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  const auto rank = static_cast<std::size_t>(communicator.rank());
+  mine.control = last_duration_;
+  const Buffer<float> all(kFloats * ranks);
+  std::memcpy(&all[kFloats * rank], &mine, sizeof mine);
+  const auto& bruck = schedule::find_builder(schedule::Collective::kAllGather, "bruck");
+  const auto traffic = exchange::run_dense(communicator, bruck, {communicator.size()}, all, workspace_,
+                                           {.tag = tag_, .deadline = deadline_, .epoch = mine.epoch});
+  std::vector<Record> records(ranks);
+  std::memcpy(static_cast<void*>(records.data()), all.data(), ranks * sizeof(Record));
+  {
+    const std::lock_guard lock(mutex_);
+    here_[mine.step] = std::move(records);
+    last_duration_ = static_cast<float>((traffic.finished - traffic.entered).value);
+    total_ += traffic;
+  }
+  arrived_.notify_all();
+}
+
+std::vector<Record> Records::take(std::uint64_t step) {
+  std::unique_lock lock(mutex_);
+  arrived_.wait(lock, [&] { return here_.contains(step) || fault_.first() != nullptr; });
+  const auto found = here_.extract(step);
+  if (found.empty()) {
+    lock.unlock();
+    fault_.check();
+  }
+  return std::move(found.mapped());
+}
+
+exchange::Traffic Records::total() const {
+  const std::lock_guard lock(mutex_);
+  return total_;
+}
+
+}  // namespace pliant::engine

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// All-gathers control records in a lane of their own, and keeps them until they are taken in.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "pliant/engine/fault.h"
+#include "pliant/engine/lane.h"
+#include "pliant/engine/record.h"
+#include "pliant/exchange/run.h"
+#include "pliant/exchange/workspace.h"
+
+namespace pliant::engine {
+
+class Records {
+ public:
+  // The lane must end before its records do. `tag` keeps apart what shares its communicator with exchanges.
+  Records(Lane& lane, Fault& fault, std::optional<Seconds> deadline, comm::Tag tag);
+
+  // This rank's record of a step. All ranks post the same steps in the same order. Returns at once if the lane is a thread.
+  void post(Record mine);
+
+  // Everybody's records of that step, by rank: blocks until they are here, and forgets them. Throws what went wrong.
+  [[nodiscard]] std::vector<Record> take(std::uint64_t step);
+
+  [[nodiscard]] exchange::Traffic total() const;
+
+ private:
+  void gather(comm::Communicator& communicator, Record mine);
+
+  Lane& lane_;
+  Fault& fault_;
+  const std::optional<Seconds> deadline_;
+  const comm::Tag tag_;
+  exchange::Workspace workspace_;
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::map<std::uint64_t, std::vector<Record>> here_;  // by step
+  exchange::Traffic total_;
+  float last_duration_ = 0;
+};
+
+}  // namespace pliant::engine
