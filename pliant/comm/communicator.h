@@ -44,6 +44,7 @@ struct Capabilities {
   bool own_all_reduce = false;  // all_reduce() is the engine's own
   bool threads = false;         // several communicators of one process may be used from several threads at once
   bool simulated = false;       // time is simulated: nothing may poll, and only now() tells the time
+  bool tells_length = false;    // wait() knows how long a received message was; otherwise whoever reads it must
 };
 
 // One rank's end. Used by one thread at a time. Every call throws CommError once one has thrown it: the communicator is
@@ -61,6 +62,8 @@ class Communicator {
 
   // Blocks until the message is done and returns its size. Throws CommError if the deadline passes or the peer is gone. A
   // message longer than its room is lost, and a size larger than the room is returned: the communicator lives on.
+  // An engine that does not tell lengths (capabilities) returns the room's size for whatever it received: the message is at
+  // the front, what follows it is anything. There a message longer than its room is the end, and not always a gentle one.
   virtual Bytes wait(Ticket ticket, const Patience& patience) = 0;
 
   // The engine's own sum over all ranks, in place. Collective; blocks. ContractError if the engine has none, CommError as

@@ -69,7 +69,7 @@ comm::Region CodedSum::outgoing(const schedule::Move& move, schedule::OnArrival 
 
 comm::Region CodedSum::room(const schedule::Move& move, schedule::OnArrival) {
   const Bytes each = encoded_bound(most_per_block_, most_per_block_, envelope_.codes, plan::Contents::kValues);
-  return workspace_.take(move.blocks.size() * static_cast<std::size_t>(each.value));
+  return room_for(move.blocks.size() * static_cast<std::size_t>(each.value), workspace_);
 }
 
 void CodedSum::arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) {

@@ -15,7 +15,10 @@
 #include "pliant/common/hash.h"
 #include "pliant/compress/residual.h"
 #include "pliant/exchange/flight.h"
+#include "pliant/exchange/packets.h"
 #include "tests/arbitrary_plan.h"
+#include "tests/support/every_scheme.h"
+#include "tests/support/hidden_lengths.h"
 #include "tests/support/run_ranks.h"
 
 namespace pliant::exchange {
@@ -370,6 +373,28 @@ TEST(Mismatch, IsRefusedAlsoWhereTheLeaderSendsLessThanItsQuota) {
     EXPECT_EQ(std::vector<float>(residual.span().begin(), residual.span().end()), contribution);
   });
   EXPECT_EQ(refusals, 3);
+}
+
+// An engine that does not say how long a message was hands over the whole room, with rubbish behind the message.
+TEST(Lengths, NeedNotBeTold) {
+  for (const int size : {1, 2, 3, 4, 7}) {
+    testing::run_ranks("hidden lengths", size, [](comm::Communicator& c) {
+      const auto told = testing::every_scheme(c);
+      testing::HiddenLengths hidden(c);
+      EXPECT_TRUE(same_bits(testing::every_scheme(hidden), told)) << "rank " << c.rank() << " of " << c.size();
+    });
+  }
+}
+
+// Nothing arrives where the last exchange's payload still lies: that one must not be taken for the new one.
+TEST(Lengths, AnEmptyMessageIsNotCompletedByAnOlderOne) {
+  Workspace workspace;
+  const comm::Region old = workspace.take(4096);
+  std::ranges::fill(old.bytes, std::byte{0xA5});
+  workspace.reset();
+  const comm::Region room = room_for(4096, workspace);
+  EXPECT_EQ(room.bytes[0], std::byte{0});
+  EXPECT_THROW((void)unpack(room, 1), compress::CorruptPayload);
 }
 
 TEST(Misuse, IsNoticedBeforeAnythingIsTakenOut) {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "pliant/common/split.h"
@@ -12,6 +13,9 @@ namespace pliant::exchange {
 namespace {
 
 using Length = std::uint64_t;  // what a part's message begins with
+
+// As much of a room as is wiped: enough for a payload's magic or a part's length.
+constexpr std::size_t kFront = 8;
 
 void append(std::byte*& to, std::span<const std::byte> from) {
   if (!from.empty()) std::memcpy(to, from.data(), from.size());
@@ -30,6 +34,13 @@ comm::Region pack(std::span<const comm::Region> payloads, Workspace& workspace) 
   return message;
 }
 
+comm::Region room_for(std::size_t bytes, Workspace& workspace) {
+  comm::Region room = workspace.take(bytes);
+  const std::size_t front = std::min(bytes, kFront);
+  if (front > 0) std::memset(room.bytes.data(), 0, front);
+  return room;
+}
+
 std::vector<comm::Region> unpack(const comm::Region& message, std::size_t count) {
   std::vector<comm::Region> payloads;
   std::span<std::byte> rest = message.bytes;
@@ -38,8 +49,6 @@ std::vector<comm::Region> unpack(const comm::Region& message, std::size_t count)
     payloads.push_back({rest.first(size), message.owner});
     rest = rest.subspan(size);
   }
-  if (!rest.empty())
-    throw compress::CorruptPayload("size", fmt::format("a message of {} payloads: corrupt size: {} bytes too many", count, rest.size()));
   return payloads;
 }
 
@@ -55,7 +64,7 @@ comm::Region Packets::outgoing(const schedule::Move& move, schedule::OnArrival) 
 comm::Region Packets::room(const schedule::Move& move, schedule::OnArrival) {
   std::size_t bytes = 0;
   for (const int b : move.blocks) bytes += bounds_[static_cast<std::size_t>(b)];
-  return workspace_.take(bytes);
+  return room_for(bytes, workspace_);
 }
 
 void Packets::arrived(const schedule::Move& move, schedule::OnArrival, const comm::Region& message) {
@@ -90,7 +99,7 @@ comm::Region Parts::outgoing(const schedule::Move& move, schedule::OnArrival) {
 }
 
 comm::Region Parts::room(const schedule::Move& move, schedule::OnArrival) {
-  return workspace_.take(sizeof(Length) + move.blocks.size() * (bound_ / count_ + 1));
+  return room_for(sizeof(Length) + move.blocks.size() * (bound_ / count_ + 1), workspace_);
 }
 
 void Parts::arrived(const schedule::Move& move, schedule::OnArrival, const comm::Region& message) {
@@ -110,7 +119,6 @@ void Parts::arrived(const schedule::Move& move, schedule::OnArrival, const comm:
       if (!mine.empty()) std::memcpy(mine.data(), rest.data(), mine.size());
       rest = rest.subspan(mine.size());
     }
-    if (!rest.empty()) corrupt(fmt::format("{} bytes too many", rest.size()));
   });
 }
 

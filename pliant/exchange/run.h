@@ -27,7 +27,9 @@ class Blocks {
   // the blocks fails at its end.
   virtual void refuse(const std::string& why);
 
-  // The message has arrived at the front of its room. Throws only what ends the whole exchange, messages under way included.
+  // The message has arrived at the front of its room; where the engine does not tell its length (comm::Capabilities), the
+  // whole room is handed over and anything may follow the message. Throws only what ends the whole exchange, messages under
+  // way included.
   virtual void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) = 0;
 };
 

@@ -132,7 +132,7 @@ comm::Region SparseSum::outgoing(const schedule::Move& move, schedule::OnArrival
 comm::Region SparseSum::room(const schedule::Move& move, schedule::OnArrival) {
   std::size_t bytes = 0;
   for (const int b : move.blocks) bytes += bound(b);
-  return workspace_.take(bytes);
+  return room_for(bytes, workspace_);
 }
 
 void SparseSum::arrived(const schedule::Move& move, schedule::OnArrival, const comm::Region& message) {

@@ -6,6 +6,7 @@
 
 #include "pliant/common/errors.h"
 #include "tests/conformance/suite.h"
+#include "tests/support/hidden_lengths.h"
 #include "tests/support/run_ranks.h"
 
 namespace pliant {
@@ -20,6 +21,17 @@ TEST_P(Local, Conforms) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, Local, ::testing::Values(1, 2, 3, 4, 7, 8));
+
+TEST_P(Local, ConformsWhereLengthsAreHidden) {
+  for (const conformance::Case& c : conformance::cases()) {
+    if (c.needs_lengths) continue;
+    SCOPED_TRACE(c.name);
+    EXPECT_NO_THROW(testing::run_ranks(std::string(c.name), GetParam(), [&c](comm::Communicator& inner) {
+      testing::HiddenLengths hidden(inner);
+      c.run(hidden);
+    }));
+  }
+}
 
 TEST_P(Local, APeerThatHasLeftIsAnError) {
   const int size = GetParam();

@@ -83,7 +83,8 @@ void all_pairs(Communicator& c, const std::vector<std::size_t>& sizes, int count
   if (!receives_first) post_receives();
   for (auto& [ticket, room, size, peer, m] : incoming) {
     const Bytes got = c.wait(ticket, kPatient);
-    check(got.value == static_cast<std::int64_t>(size), "message {} from {}: {} bytes instead of {}", m, peer, got.value, size);
+    const std::size_t expected = c.capabilities().tells_length ? size : room.size();
+    check(got.value == static_cast<std::int64_t>(expected), "message {} from {}: {} bytes instead of {}", m, peer, got.value, expected);
     check_message(room, size, peer, c.rank(), m);
   }
   for (const Ticket ticket : outgoing) c.wait(ticket, kPatient);
@@ -228,8 +229,8 @@ void a_deadline_that_passes_is_an_error_that_names_everything(Communicator& c) {
   if (c.rank() > 0) {
     if (c.rank() > 1) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    const Ticket late = c.send(0, 8, comm::region_of(message(1, 0, 3, 1 << 16)));
     try {
+      const Ticket late = c.send(0, 8, comm::region_of(message(1, 0, 3, 1 << 16)));
       c.wait(late, {.deadline = Seconds{2}, .place = {}});
     } catch (const CommError&) {  // rank 0 may be gone altogether by now
     }
@@ -263,7 +264,8 @@ const std::vector<Case>& cases() {
       {"large_tags_are_told_apart", large_tags_are_told_apart},
       {"memory_without_an_owner_is_copied", memory_without_an_owner_is_copied},
       {"waiting_in_any_order_works", waiting_in_any_order_works},
-      {"a_message_longer_than_its_room_is_told_and_the_next_one_arrives", a_message_longer_than_its_room_is_told_and_the_next_one_arrives},
+      {"a_message_longer_than_its_room_is_told_and_the_next_one_arrives", a_message_longer_than_its_room_is_told_and_the_next_one_arrives,
+       false, true},
       {"its_own_all_reduce_sums_if_it_has_one", its_own_all_reduce_sums_if_it_has_one},
       {"the_clock_does_not_go_back", the_clock_does_not_go_back},
       {"misuse_is_the_callers_error", misuse_is_the_callers_error},
@@ -286,11 +288,11 @@ void an_all_reduce_without_a_peer_is_an_error(Communicator& c) {
 
 void a_peer_that_is_gone_is_an_error(Communicator& c, int gone) {
   const Patience short_patience{.deadline = Seconds{2}, .place = {.round = 1, .rounds = 3, .epoch = 5}};
-  // A message too large to be buffered away unseen.
-  const Ticket out = c.send(gone, 3, comm::region_of(Buffer<std::byte>(std::size_t{8} << 20)));
-  const Ticket in = c.receive(gone, 3, comm::region_of(Buffer<std::byte>(1 << 20)));
-  (void)out;
   try {
+    // A message too large to be buffered away unseen.
+    const Ticket out = c.send(gone, 3, comm::region_of(Buffer<std::byte>(std::size_t{8} << 20)));
+    const Ticket in = c.receive(gone, 3, comm::region_of(Buffer<std::byte>(1 << 20)));
+    (void)out;
     c.wait(in, short_patience);
   } catch (const CommError& e) {
     check(e.failure().peer == gone, "names peer {} instead of {}", e.failure().peer, gone);

@@ -14,7 +14,8 @@ namespace pliant::conformance {
 struct Case {
   std::string_view name;
   std::function<void(comm::Communicator&)> run;
-  bool fatal = false;  // leaves the communicator dead: give each such case a fresh one
+  bool fatal = false;          // leaves the communicator dead: give each such case a fresh one
+  bool needs_lengths = false;  // skip it, visibly, on an engine that does not tell lengths
 };
 
 [[nodiscard]] const std::vector<Case>& cases();

@@ -18,12 +18,11 @@ namespace pliant::testing {
 
 using RankBody = std::function<void(std::unique_ptr<comm::Communicator>&)>;
 
-// For tests in which a rank leaves: body may reset its communicator.
-inline void run_leaving_ranks(const std::string& what, int size, const RankBody& body) {
+// Each rank joins by `join`, on its own thread. body may reset its communicator: that rank has left.
+inline void run_joining_ranks(const std::string& what, int size, const std::function<std::unique_ptr<comm::Communicator>(int)>& join,
+                              const RankBody& body) {
   const Watchdog watchdog(what + " on " + std::to_string(size) + " ranks");
-  const comm::local::Group group(size);
-  std::vector<std::unique_ptr<comm::Communicator>> communicators;
-  for (int rank = 0; rank < size; ++rank) communicators.push_back(group.join(rank));
+  std::vector<std::unique_ptr<comm::Communicator>> communicators(static_cast<std::size_t>(size));
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(size));
   {
     std::vector<std::jthread> threads;
@@ -31,6 +30,7 @@ inline void run_leaving_ranks(const std::string& what, int size, const RankBody&
       threads.emplace_back([&, rank] {
         auto& mine = communicators[static_cast<std::size_t>(rank)];
         try {
+          mine = join(rank);
           body(mine);
         } catch (...) {
           failures[static_cast<std::size_t>(rank)] = std::current_exception();
@@ -42,6 +42,15 @@ inline void run_leaving_ranks(const std::string& what, int size, const RankBody&
   for (const auto& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
+}
+
+// For tests in which a rank leaves.
+inline void run_leaving_ranks(const std::string& what, int size, const RankBody& body) {
+  const comm::local::Group group(size);
+  std::vector<std::unique_ptr<comm::Communicator>> joined;  // all, before anybody may leave
+  for (int rank = 0; rank < size; ++rank) joined.push_back(group.join(rank));
+  run_joining_ranks(
+      what, size, [&joined](int rank) { return std::move(joined[static_cast<std::size_t>(rank)]); }, body);
 }
 
 inline void run_ranks(const std::string& what, int size, const std::function<void(comm::Communicator&)>& body) {

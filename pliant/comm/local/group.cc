@@ -172,7 +172,9 @@ class LocalCommunicator final : public Communicator {
     throw ContractError("comm/local: threads have no all-reduce of their own");
   }
 
-  [[nodiscard]] Capabilities capabilities() const override { return {.own_all_reduce = false, .threads = true, .simulated = false}; }
+  [[nodiscard]] Capabilities capabilities() const override {
+    return {.own_all_reduce = false, .threads = true, .simulated = false, .tells_length = true};
+  }
   [[nodiscard]] Seconds now() const override { return steady_now(); }
 
  private:

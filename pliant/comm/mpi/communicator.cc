@@ -128,7 +128,7 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] Capabilities capabilities() const override {
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
-    return {.own_all_reduce = true, .threads = level == MPI_THREAD_MULTIPLE && !kSimulated, .simulated = kSimulated};
+    return {.own_all_reduce = true, .threads = level == MPI_THREAD_MULTIPLE && !kSimulated, .simulated = kSimulated, .tells_length = true};
   }
   [[nodiscard]] Seconds now() const override { return {MPI_Wtime()}; }
 
