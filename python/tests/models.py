@@ -25,7 +25,7 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int, number: 
     loss = nn.functional.mse_loss(model(inputs), targets)
     loss.backward()
     optimizer.step()
-    return float(loss)
+    return loss.item()
 
 
 def sgd(model: nn.Module, momentum: float = 0.9) -> torch.optim.Optimizer:
