@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <future>
@@ -13,6 +14,7 @@
 #include "pliant/engine/crew.h"
 #include "pliant/engine/gradients.h"
 #include "pliant/engine/policy.h"
+#include "pliant/engine/updates.h"
 
 namespace pliant::engine {
 namespace {
@@ -26,13 +28,22 @@ constexpr comm::Tag kRecordTag = comm::kLargestTag;
 
 constexpr std::size_t kDecisionsKept = 8;
 
+// A rank whose optimizer runs away again and again will not recover by itself.
+constexpr int kVoidsInARow = 3;
+
+// The way out of updates: everything unsent is sent, so that nothing of the old kind is left.
+plan::Plan flush_of(const plan::Plan& plan) {
+  if (plan.kind == plan::Kind::kGradients) return plan::Plan{};
+  return {.kind = plan::Kind::kUpdates, .every = plan.every, .late = 0, .scheme = plan::Scheme::kDense};
+}
+
 std::vector<std::size_t> sizes_of(const std::vector<Parameter>& parameters) {
   std::vector<std::size_t> sizes;
   for (const Parameter& parameter : parameters) sizes.push_back(parameter.size);
   return sizes;
 }
 
-Facts facts_of(const std::vector<Parameter>& parameters, const Options& options) {
+Facts facts_of(const std::vector<Parameter>& parameters, const std::vector<Parameter>& buffers, const Options& options) {
   Facts facts = {{"the version of pliant", std::string(version())}};
   facts.insert(facts.end(), options.facts.begin(), options.facts.end());
   facts.insert(facts.end(), {{"plan", to_string(options.pins)},
@@ -41,11 +52,15 @@ Facts facts_of(const std::vector<Parameter>& parameters, const Options& options)
                              {"warm_up", fmt::format("{} {}", static_cast<int>(options.warm_up), options.warm_up_steps)},
                              {"clip_norm", fmt::format("{}", options.clip_norm)},
                              {"the number of parameters", std::to_string(parameters.size())}});
-  for (std::size_t p = 0; p < parameters.size(); ++p) {
-    const Parameter& parameter = parameters[p];
-    facts.emplace_back(fmt::format("parameter {}", p), fmt::format("{} ({} entries{}{})", parameter.name, parameter.size,
-                                                                   parameter.shape.empty() ? "" : ", ", parameter.shape));
-  }
+  const auto tell = [&facts](std::string_view what, const std::vector<Parameter>& tensors) {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      facts.emplace_back(fmt::format("{} {}", what, t), fmt::format("{} ({} entries{}{})", tensors[t].name, tensors[t].size,
+                                                                    tensors[t].shape.empty() ? "" : ", ", tensors[t].shape));
+    }
+  };
+  tell("parameter", parameters);
+  facts.emplace_back("the number of buffers", std::to_string(buffers.size()));
+  tell("buffer", buffers);
   return facts;
 }
 
@@ -53,11 +68,15 @@ Facts facts_of(const std::vector<Parameter>& parameters, const Options& options)
 
 class Engine::Impl {
  public:
-  Impl(Communicators communicators, std::vector<Parameter> parameters, Options options)
-      : parameters_(std::move(parameters)), options_(std::move(options)), gradients_(crew_, options_, sizes_of(parameters_)) {
+  Impl(Communicators communicators, std::vector<Parameter> parameters, Options options, std::vector<Parameter> buffers)
+      : parameters_(std::move(parameters)),
+        buffers_(std::move(buffers)),
+        options_(std::move(options)),
+        gradients_(crew_, options_, sizes_of(parameters_)) {
     require(communicators.control != nullptr, "engine: no communicator for control");
     require(!parameters_.empty(), "engine: a model without parameters");
-    agree(*communicators.control, facts_of(parameters_, options_), options_.deadline);
+    agree(*communicators.control, facts_of(parameters_, buffers_, options_), options_.deadline);
+    voids_.assign(static_cast<std::size_t>(communicators.control->size()), 0);
     if (communicators.lanes.empty()) {
       crew_.lanes.push_back(std::make_unique<Lane>(std::move(communicators.control), Threading::kCaller));
     } else {
@@ -70,18 +89,22 @@ class Engine::Impl {
     Lane& lane = crew_.control_lane != nullptr ? *crew_.control_lane : *crew_.lanes.front();
     crew_.records = std::make_unique<Records>(lane, crew_.fault, options_.deadline, kRecordTag);
     set_plan(options_.pins);
+    kind_ = policy_->choose(0).plan.kind;
   }
 
   ~Impl() { close(); }
 
+  // -- kind gradients --
+
   void submit(Submission submission) {
     require(!closed_, "engine: it is closed");
+    require(kind_ == plan::Kind::kGradients || gradients_.step_is_open(), "engine: gradients were submitted under a plan of kind updates");
     crew_.fault.check();
     if (!gradients_.step_is_open()) begin_step();
-    if (gradients_.submit(std::move(submission))) ++step_;
+    if (gradients_.submit(std::move(submission))) ++round_;
   }
 
-  void average(std::span<const std::span<float>> gradients) {
+  void average(Tensors gradients) {
     require(gradients.size() == parameters_.size(), "engine: {} gradients of {} parameters", gradients.size(), parameters_.size());
     Submission submission;
     for (std::size_t p = 0; p < gradients.size(); ++p) submission.pieces.push_back({static_cast<int>(p), gradients[p]});
@@ -98,10 +121,75 @@ class Engine::Impl {
   }
 
   void end_step() {
-    require(!gradients_.step_is_open(), "engine: step {} is not complete: some parameters were not submitted", step_);
+    require(!gradients_.step_is_open(), "engine: step {} is not complete: some parameters were not submitted", round_);
     gradients_.wait();
     crew_.fault.check();
   }
+
+  // -- kind updates --
+
+  Stepped step(const Model& model) {
+    require(!closed_, "engine: it is closed");
+    crew_.fault.check();
+    if (kind_ != plan::Kind::kUpdates) return {};
+    if (updates_ == nullptr || !updates_->based()) {
+      rebase(model);
+      return {};
+    }
+    Stepped stepped;
+    ++own_steps_;
+    while (updates_->next() && updates_->next()->due <= own_steps_) {
+      land(model);
+      stepped.landed = true;
+    }
+    if (own_steps_ >= next_exchange_) {
+      stepped.sent = true;
+      stepped.finite = exchange(model, Settling::kNo);
+      stepped.landed = stepped.landed || !plan_->late;
+    }
+    return stepped;
+  }
+
+  // A rank that has come here goes on exchanging with those that have not, until one exchange finds everybody here.
+  void settle(const Model& model) {
+    crew_.fault.check();
+    if (kind_ != plan::Kind::kUpdates) return end_step();
+    require(updates_ != nullptr && updates_->based(), "engine: settling without a base");
+    do {
+      exchange(model, Settling::kYes);
+      if (kind_ != plan::Kind::kUpdates) return;  // that was the last one, on all ranks
+      take_in(round_);
+    } while (!all_settling_);
+    updates_->return_to_base(model);
+  }
+
+  void rebase(const Model& model) {
+    if (updates_ == nullptr) updates_ = std::make_unique<Updates>(crew_, options_, sizes_of(parameters_), sizes_of(buffers_));
+    updates_->rebase(model);
+    own_steps_ = 0;
+    next_exchange_ = static_cast<std::uint64_t>(policy_->choose(round_).plan.every);
+  }
+
+  [[nodiscard]] std::vector<std::vector<float>> base() const {
+    require(updates_ != nullptr && updates_->based(), "engine: there is no base: the plan is of kind gradients");
+    std::vector<std::vector<float>> tensors;
+    std::size_t begin = 0;
+    for (const Parameter& parameter : parameters_) {
+      const auto part = updates_->parameters().base.span().subspan(begin, parameter.size);
+      tensors.emplace_back(part.begin(), part.end());
+      begin += parameter.size;
+    }
+    return tensors;
+  }
+
+  void clear_at_sent(Tensors tensors) const {
+    if (updates_ != nullptr) updates_->clear_at_sent(tensors);
+  }
+  void note_rates(std::uint32_t rates) { rates_ = rates; }
+
+  // -- both --
+
+  [[nodiscard]] plan::Kind kind() const { return kind_; }
 
   void set_plan(const plan::Pins& pins) {
     policy_ = std::make_unique<FixedPolicy>(pins, options_.warm_up, options_.warm_up_steps);
@@ -109,31 +197,55 @@ class Engine::Impl {
       log(Severity::kInfo, "plan=auto: there is no measuring policy in this build, so gradients are averaged densely");
   }
 
-  [[nodiscard]] plan::Plan plan() const { return plan_ ? *plan_ : policy_->choose(step_).plan; }
+  [[nodiscard]] plan::Plan plan() const { return plan_ ? *plan_ : policy_->choose(round_).plan; }
 
   [[nodiscard]] Summary summary() const {
-    Summary summary{.plan = to_string(plan()), .epoch = epoch_, .steps = step_};
+    Summary summary{.plan = to_string(plan()), .epoch = epoch_, .steps = round_, .own_steps = own_steps_};
     crew_.tallies.write(summary);
     summary.control_sent = crew_.records->total().sent;
     summary.sent += summary.control_sent;
     summary.memory = {.residual = gradients_.residual().size_bytes(), .scratch = gradients_.scratch_bytes()};
+    if (updates_ != nullptr) {
+      summary.memory.residual += updates_->parameters().residual.span().size_bytes();
+      summary.memory.base = updates_->parameters().base.span().size_bytes();
+      summary.memory.in_flight = updates_->in_flight_bytes();
+      summary.memory.scratch += updates_->scratch_bytes();
+    }
     summary.decisions = {decisions_.begin(), decisions_.end()};
     return summary;
   }
 
   [[nodiscard]] State state() {
     end_step();
-    State state{.step = step_, .epoch = epoch_, .plan = to_string(plan())};
-    gradients_.write(state);
+    State state{.step = round_, .epoch = epoch_, .plan = to_string(plan())};
+    if (kind_ == plan::Kind::kUpdates && updates_ != nullptr && updates_->based()) {
+      state.updates = true;
+      state.units = gradients_.arrangement().units();
+      state.own_steps = own_steps_;
+      state.next_exchange = next_exchange_;
+      updates_->write(state);
+    } else {
+      gradients_.write(state);
+    }
     return state;
   }
 
   void restore(const State& state) {
     require(!gradients_.step_is_open(), "engine: a state cannot be restored in the middle of a step");
-    gradients_.read(state);
-    step_ = state.step;
+    if (state.updates) {
+      if (updates_ == nullptr) updates_ = std::make_unique<Updates>(crew_, options_, sizes_of(parameters_), sizes_of(buffers_));
+      updates_->read(state);
+      own_steps_ = state.own_steps;
+      next_exchange_ = state.next_exchange;
+      kind_ = plan::Kind::kUpdates;
+    } else {
+      gradients_.read(state);
+      if (updates_ != nullptr) updates_->forget_base();
+      kind_ = plan::Kind::kGradients;
+    }
+    round_ = state.step;
+    taken_ = round_;
     epoch_ = state.epoch;
-    first_step_ = step_;
     if (!state.plan.empty()) plan_ = plan::parse_plan(state.plan, "the plan in the state");
   }
 
@@ -151,27 +263,97 @@ class Engine::Impl {
   }
 
  private:
+  enum class Settling : std::uint8_t { kNo, kYes };
+
   // A step takes in what all ranks said two steps ago, and the plan that follows from it is in force at once: every rank does
   // this at the same step, from the same bytes.
   void begin_step() {
-    if (step_ >= first_step_ + kRecordAge) {
-      const auto records = crew_.records->take(step_ - kRecordAge);
-      if (const auto why = disagreement(records)) {
-        crew_.fault.note(std::make_exception_ptr(Disagreement(*why)));
-        crew_.fault.check();
+    if (round_ >= kRecordAge) take_in(round_ - kRecordAge + 1);
+    const Choice choice = policy_->choose(round_);
+    const bool leaving = choice.plan.kind != plan::Kind::kGradients;
+    adopt(leaving ? flush_of(plan::Plan{}) : choice.plan, choice.reason);
+    gradients_.begin_step(round_, *plan_, epoch_);
+    if (leaving) kind_ = plan::Kind::kUpdates;  // from the next backward on
+  }
+
+  bool exchange(const Model& model, Settling settling) {
+    const Choice choice = policy_->choose(round_);
+    const bool leaving = choice.plan.kind != plan::Kind::kUpdates;
+    const plan::Plan next = leaving ? flush_of(*plan_) : choice.plan;
+    const bool at_once = settling == Settling::kYes || next.late == 0;
+    if (at_once || (plan_ && next.late < plan_->late)) land_all(model);
+    adopt(next, choice.reason);
+    const auto every = static_cast<std::uint64_t>(std::max(options_.check_every, 0));
+    const Updates::Sending sending{.number = round_,
+                                   .sent = own_steps_,
+                                   .due = own_steps_ + (at_once ? 0 : static_cast<std::uint64_t>(next.late)),
+                                   .plan = next,
+                                   .epoch = epoch_,
+                                   .flags = static_cast<std::uint16_t>(settling == Settling::kYes ? kSettling : 0),
+                                   .rates = rates_,
+                                   .hashed = every > 0 && round_ % every == 0};
+    ++round_;
+    next_exchange_ = own_steps_ + static_cast<std::uint64_t>(next.every);
+    const bool finite = updates_->send(model, sending);
+    if (at_once) land(model);
+    if (leaving) {
+      take_in(round_);
+      updates_->forget_base();
+      kind_ = plan::Kind::kGradients;
+    }
+    return finite;
+  }
+
+  // The record of an exchange is taken in when it lands, or when the next one does if it was not late: by then it is here.
+  void land(const Model& model) {
+    const Updates::Sending landing = *updates_->next();
+    updates_->land(model);
+    take_in(landing.late() ? landing.number + 1 : landing.number);
+  }
+
+  void land_all(const Model& model) {
+    while (updates_->next()) land(model);
+  }
+
+  // The records of all rounds before `until`.
+  void take_in(std::uint64_t until) {
+    for (; taken_ < until; ++taken_) {
+      const auto records = crew_.records->take(taken_);
+      if (const auto why = disagreement(records)) fail(*why);
+      all_settling_ = std::ranges::all_of(records, [](const Record& record) { return (record.flags & kSettling) != 0; });
+      for (std::size_t r = 0; r < records.size(); ++r) {
+        voids_[r] = (records[r].flags & kNotFinite) != 0 ? voids_[r] + 1 : 0;
+        if (voids_[r] >= kVoidsInARow)
+          fail(fmt::format("the progress of rank {} was not finite in {} exchanges in a row", r, kVoidsInARow));
       }
+      warn_of_rates(records);
       policy_->take_in(records);
     }
-    Choice choice = policy_->choose(step_);
-    if (plan_ != choice.plan) {
-      if (plan_) ++epoch_;
-      plan_ = choice.plan;
-      std::string decision = fmt::format("step {}: {} ({})", step_, to_string(*plan_), choice.reason);
-      log(Severity::kInfo, decision);
-      decisions_.push_back(std::move(decision));
-      if (decisions_.size() > kDecisionsKept) decisions_.pop_front();
-    }
-    gradients_.begin_step(step_, *plan_, epoch_);
+  }
+
+  [[noreturn]] void fail(const std::string& why) {
+    crew_.fault.note(std::make_exception_ptr(Disagreement(why)));
+    crew_.fault.check();
+    throw Disagreement(why);
+  }
+
+  void warn_of_rates(std::span<const Record> records) {
+    const auto odd = std::ranges::find_if(records, [&](const Record& record) { return record.rates != records.front().rates; });
+    if (odd == records.end() || std::exchange(warned_of_rates_, true)) return;
+    log(Severity::kWarning,
+        fmt::format("rank {} has other learning rates than rank 0: a scheduler or early stopping that looks at the loss must "
+                    "look at the same value on all ranks (all-reduce it first)",
+                    odd - records.begin()));
+  }
+
+  void adopt(const plan::Plan& plan, const std::string& reason) {
+    if (plan_ == plan) return;
+    if (plan_) ++epoch_;
+    plan_ = plan;
+    std::string decision = fmt::format("step {}: {} ({})", round_, to_string(plan), reason);
+    log(Severity::kInfo, decision);
+    decisions_.push_back(std::move(decision));
+    if (decisions_.size() > kDecisionsKept) decisions_.pop_front();
   }
 
   void log(Severity severity, std::string_view text) const {
@@ -179,24 +361,40 @@ class Engine::Impl {
   }
 
   const std::vector<Parameter> parameters_;
+  const std::vector<Parameter> buffers_;
   const Options options_;
   Crew crew_;
   Gradients gradients_;
+  std::unique_ptr<Updates> updates_;  // once a plan asks for it: it needs memory
   std::unique_ptr<Policy> policy_;
-  std::optional<plan::Plan> plan_;  // in force
+  plan::Kind kind_ = plan::Kind::kGradients;  // of the next step
+  std::optional<plan::Plan> plan_;            // in force
   std::uint32_t epoch_ = 0;
-  std::uint64_t step_ = 0;
-  std::uint64_t first_step_ = 0;  // of this engine
+  std::uint64_t round_ = 0;  // steps (gradients) and exchanges (updates) so far, the same on all ranks
+  std::uint64_t taken_ = 0;  // records of earlier rounds have been taken in
+  std::uint64_t own_steps_ = 0;
+  std::uint64_t next_exchange_ = 0;  // by own_steps_
+  bool all_settling_ = false;
+  std::vector<int> voids_;  // in a row, by rank
+  std::uint32_t rates_ = 0;
+  bool warned_of_rates_ = false;
   std::deque<std::string> decisions_;
   bool closed_ = false;
 };
 
-Engine::Engine(Communicators communicators, std::vector<Parameter> parameters, Options options)
-    : impl_(std::make_unique<Impl>(std::move(communicators), std::move(parameters), std::move(options))) {}
+Engine::Engine(Communicators communicators, std::vector<Parameter> parameters, Options options, std::vector<Parameter> buffers)
+    : impl_(std::make_unique<Impl>(std::move(communicators), std::move(parameters), std::move(options), std::move(buffers))) {}
 Engine::~Engine() = default;
 void Engine::submit(Submission submission) { impl_->submit(std::move(submission)); }
-void Engine::average(std::span<const std::span<float>> gradients) { impl_->average(gradients); }
+void Engine::average(Tensors gradients) { impl_->average(gradients); }
 void Engine::end_step() { impl_->end_step(); }
+plan::Kind Engine::kind() const { return impl_->kind(); }
+Stepped Engine::step(const Model& model) { return impl_->step(model); }
+void Engine::settle(const Model& model) { impl_->settle(model); }
+void Engine::rebase(const Model& model) { impl_->rebase(model); }
+std::vector<std::vector<float>> Engine::base() const { return impl_->base(); }
+void Engine::clear_at_sent(Tensors tensors) const { impl_->clear_at_sent(tensors); }
+void Engine::note_rates(std::uint32_t rates) { impl_->note_rates(rates); }
 void Engine::set_plan(const plan::Pins& pins) { impl_->set_plan(pins); }
 plan::Plan Engine::plan() const { return impl_->plan(); }
 Summary Engine::summary() const { return impl_->summary(); }

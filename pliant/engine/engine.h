@@ -6,6 +6,8 @@
 //     for each bucket, as backward produces it: engine.submit({...});  // replaced by the average, done() called
 //   or: engine.average(gradients);                                     // all at once; blocks
 //
+//   or: engine.step({parameters, buffers});                            // kind updates, after the rank's own optimizer
+//
 // A step is over when every parameter has been submitted once. Buckets may be cut and ordered in any way, and differently
 // from step to step: what is exchanged together are the engine's own units (arrangement.h), which no restart changes.
 //
@@ -44,6 +46,22 @@ struct Submission {
   std::function<void(std::exception_ptr)> done = {};  // once: the averages are there, or why not
 };
 
+// All tensors of one kind, in the engine's order.
+using Tensors = std::span<const std::span<float>>;
+
+// What kind updates reads and writes. Buffers are floats that a model keeps beside its parameters, such as running statistics.
+struct Model {
+  Tensors parameters;
+  Tensors buffers = {};
+};
+
+// What step() did.
+struct Stepped {
+  bool sent = false;
+  bool landed = false;
+  bool finite = true;  // false: this rank's progress was not, and its parameters went back to its reference
+};
+
 struct Memory {  // bytes
   std::size_t residual = 0;
   std::size_t base = 0;       // updates
@@ -54,7 +72,8 @@ struct Memory {  // bytes
 struct Summary {
   std::string plan;
   std::uint32_t epoch = 0;
-  std::uint64_t steps = 0;
+  std::uint64_t steps = 0;      // gradients: averaged; updates: exchanges begun
+  std::uint64_t own_steps = 0;  // updates: of this rank's optimizer since the base was taken
   std::uint64_t exchanges = 0;
   std::uint64_t voids = 0;
   Bytes sent;                   // by this rank
@@ -77,20 +96,53 @@ struct State {
   std::vector<int> voted;                    // shared/var: who leads next, by exchange of a step; -1: nobody has voted
   double last_norm = 0;                      // of this rank's gradient, for clip_norm
   std::vector<std::vector<float>> residual;  // by parameter; empty: all zero
+  // The rest: kind updates.
+  bool updates = false;
+  std::uint64_t own_steps = 0;      // completed by this rank
+  std::uint64_t next_exchange = 0;  // the step of this rank that sends next
+  struct InFlight {
+    std::uint64_t number = 0;
+    std::uint64_t sent = 0;  // by this rank's own count of steps
+    std::uint64_t due = 0;
+    std::string plan;
+    std::uint32_t epoch = 0;
+    bool is_void = false;
+    // By tensor, parameters then buffers; empty: all zero.
+    std::vector<std::vector<float>> result, own_part, returned;
+  };
+  std::vector<std::vector<float>> base;     // by parameter
+  std::vector<std::vector<float>> buffers;  // the same of the buffers
+  std::vector<InFlight> in_flight;          // oldest first
 };
 
 class Engine {
  public:
-  Engine(Communicators communicators, std::vector<Parameter> parameters, Options options);
+  Engine(Communicators communicators, std::vector<Parameter> parameters, Options options, std::vector<Parameter> buffers = {});
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   void submit(Submission submission);
   // All parameters, in their order; blocks. Throws what went wrong.
-  void average(std::span<const std::span<float>> gradients);
+  void average(Tensors gradients);
   // Waits until all that was submitted is done.
   void end_step();
+
+  // Which kind the next step is of: gradients are submitted, or parameters stepped.
+  [[nodiscard]] plan::Kind kind() const;
+  // Updates, after each step of this rank's own optimizer: lands what is due, then sends if it is time to. Ranks meet by their
+  // own count of steps. The first call, and the first after a change of kind, takes the parameters as the base: they must be
+  // the same on all ranks.
+  Stepped step(const Model& model);
+  // Collective: exchanges and lands until every rank has come here. Afterwards nothing is in flight and parameters = base.
+  void settle(const Model& model);
+  // Collective in spirit: these, the same on all ranks, are the base now. Residual and flights are dropped.
+  void rebase(const Model& model);
+  [[nodiscard]] std::vector<std::vector<float>> base() const;  // by parameter
+  // Zeroes `tensors`, shaped as the parameters, where entries of this rank left in the exchange that landed last.
+  void clear_at_sent(Tensors tensors) const;
+  // A hash of this rank's learning rates, compared between ranks.
+  void note_rates(std::uint32_t rates);
 
   // From the next step on; the same on all ranks, at the same step.
   void set_plan(const plan::Pins& pins);

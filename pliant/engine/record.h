@@ -19,8 +19,8 @@ inline constexpr std::size_t kRecordTimes = 4;
 enum RecordFlags : std::uint16_t {
   kAppliedHashed = 1,  // `applied` is there
   kVoid = 2,           // an exchange of this step was void
-  kLeaving = 4,        // updates: this rank serves the others with zeros from now on
-  kRebaseNeeded = 8,   // updates: this rank's parameters were replaced by hand
+  kSettling = 4,       // updates: this rank serves exchanges until all ranks do
+  kNotFinite = 8,      // updates: this rank's progress was not finite
 };
 
 // Seconds are by this rank's own clock; a rank that came last to an exchange has its honest duration, so the minimum over

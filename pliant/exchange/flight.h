@@ -35,6 +35,9 @@ class Flight {
   // (updates), and the residual has back exactly what was taken out of it.
   Report land(std::span<float> out);
 
+  // What is known of it: after travel, all but what landing adds.
+  [[nodiscard]] const Report& report() const { return report_; }
+
   // What left accumulated at departure: to += own part. Updates add it to the parameters until the average lands.
   virtual void add_own_part(std::span<float> to) const = 0;
 

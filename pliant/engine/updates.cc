@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/engine/updates.h"
+
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
+#include <numeric>
+
+#include "pliant/common/errors.h"
+#include "pliant/common/hash.h"
+#include "pliant/compress/residual.h"
+
+namespace pliant::engine {
+namespace {
+
+constexpr std::size_t kSides = 2;  // parameters, buffers
+constexpr std::size_t kBuffers = 1;
+
+std::size_t total(const std::vector<std::size_t>& sizes) { return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}); }
+
+Buffer<float> zeros(std::size_t size) {
+  Buffer<float> buffer(size);
+  std::ranges::fill(buffer.span(), 0.0F);
+  return buffer;
+}
+
+// Buffers are few, and rounding a mean over and over would walk away with it: always dense, always float32.
+plan::Plan plan_of(const plan::Plan& plan, std::size_t side) {
+  if (side != kBuffers) return plan;
+  return {.kind = plan::Kind::kUpdates, .every = plan.every, .late = plan.late, .scheme = plan::Scheme::kDense};
+}
+
+}  // namespace
+
+Side::Side(std::vector<std::size_t> sizes)
+    : base(zeros(total(sizes))),
+      residual(zeros(base.size())),
+      now(base.size()),
+      reference(base.size()),
+      result(base.size()),
+      bucket(std::make_unique<exchange::Bucket>(residual.span())),
+      sizes_(std::move(sizes)) {}
+
+void Side::read(Tensors from) {
+  require(from.size() == sizes_.size(), "engine: {} tensors, not {}", from.size(), sizes_.size());
+  auto to = now.span().begin();
+  for (std::size_t t = 0; t < sizes_.size(); ++t) {
+    require(from[t].size() == sizes_[t], "engine: {} entries for tensor {}, which has {}", from[t].size(), t, sizes_[t]);
+    to = std::ranges::copy(from[t], to).out;
+  }
+}
+
+void Side::write(Tensors to) const {
+  auto from = now.span().begin();
+  for (const auto& tensor : to) {
+    std::copy_n(from, tensor.size(), tensor.begin());
+    from += static_cast<std::ptrdiff_t>(tensor.size());
+  }
+}
+
+std::vector<std::vector<float>> Side::cut(std::span<const float> flat) const {
+  std::vector<std::vector<float>> tensors;
+  std::size_t begin = 0;
+  for (const std::size_t size : sizes_) {
+    const auto part = flat.subspan(begin, size);
+    begin += size;
+    const bool empty = std::ranges::all_of(part, [](float value) { return value == 0; });
+    tensors.emplace_back(part.begin(), empty ? part.begin() : part.end());
+  }
+  return tensors;
+}
+
+void Side::join(const std::vector<std::vector<float>>& tensors, std::span<float> flat) const {
+  require(tensors.size() == sizes_.size(), "engine: a state of {} tensors for a model of {}", tensors.size(), sizes_.size());
+  std::ranges::fill(flat, 0.0F);
+  std::size_t begin = 0;
+  for (std::size_t t = 0; t < sizes_.size(); ++t) {
+    require(tensors[t].empty() || tensors[t].size() == sizes_[t], "engine: a state of {} entries for tensor {}, which has {}",
+            tensors[t].size(), t, sizes_[t]);
+    std::ranges::copy(tensors[t], flat.begin() + static_cast<std::ptrdiff_t>(begin));
+    begin += sizes_[t];
+  }
+}
+
+struct Updates::Air {
+  // A flight, or what became of one that was saved and restored.
+  struct Arrived {
+    Buffer<float> result, own_part, returned;
+  };
+  struct OneSide {
+    std::unique_ptr<exchange::Flight> flight;
+    std::optional<Arrived> arrived;
+    exchange::Report report;
+
+    void add_own_part(std::span<float> to) const {
+      if (arrived) {
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] += arrived->own_part[i];
+      } else if (flight != nullptr) {
+        flight->add_own_part(to);
+      }
+    }
+
+    // A flight is saved as what will land: the result, the own part, and what will go back to the residual. To learn the last
+    // without touching the residual yet, the flight lands on an empty one.
+    void arrive(Side& side) {
+      if (flight == nullptr) return;
+      const std::vector<float> kept(side.residual.span().begin(), side.residual.span().end());
+      std::ranges::fill(side.residual.span(), 0.0F);
+      Arrived there{zeros(side.size()), zeros(side.size()), Buffer<float>(side.size())};
+      flight->add_own_part(there.own_part.span());
+      report = flight->land(there.result.span());
+      flight.reset();
+      std::ranges::copy(side.residual.span(), there.returned.span().begin());
+      std::ranges::copy(kept, side.residual.span().begin());
+      side.bucket->residual_used = true;
+      arrived = std::move(there);
+    }
+  };
+
+  explicit Air(const Sending& as_sent) : sending(as_sent) {}
+
+  const Sending sending;
+  OneSide sides[kSides];
+  Record record;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool there = false;  // has travelled, or failed
+
+  void wait() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return there; });
+  }
+};
+
+Updates::Updates(Crew& crew, const Options& options, std::vector<std::size_t> parameter_sizes, std::vector<std::size_t> buffer_sizes)
+    : crew_(crew), options_(options), parameters_(std::move(parameter_sizes)), buffers_(std::move(buffer_sizes)) {}
+
+Updates::~Updates() { drop_flights(); }
+
+void Updates::drop_flights() {
+  for (const auto& air : air_) {
+    air->wait();
+    for (auto& side : air->sides) side.flight.reset();
+  }
+  air_.clear();
+}
+
+void Updates::rebase(const Model& model) {
+  drop_flights();
+  parameters_.read(model.parameters);
+  buffers_.read(model.buffers);
+  for (Side* side : {&parameters_, &buffers_}) {
+    std::ranges::copy(side->now.span(), side->base.span().begin());
+    std::ranges::fill(side->residual.span(), 0.0F);
+    side->bucket = std::make_unique<exchange::Bucket>(side->residual.span());
+  }
+  based_ = true;
+}
+
+void Updates::return_to_base(const Model& model) {
+  require(air_.empty(), "engine: {} exchanges are in flight", air_.size());
+  std::ranges::copy(parameters_.base.span(), parameters_.now.span().begin());
+  parameters_.write(model.parameters);
+}
+
+std::span<const float> Updates::reference_of(Side& side, std::size_t which) const {
+  if (air_.empty()) return side.base.span();
+  std::ranges::copy(side.base.span(), side.reference.span().begin());
+  for (const auto& air : air_) air->sides[which].add_own_part(side.reference.span());
+  return side.reference.span();
+}
+
+void Updates::depart(Side& side, std::size_t which, Air& air) {
+  if (side.size() == 0) return;
+  const std::span<const float> reference = reference_of(side, which);
+  const exchange::Terms terms{.plan = plan_of(air.sending.plan, which),
+                              .step = air.sending.number,
+                              .epoch = air.sending.epoch,
+                              .bucket = static_cast<std::uint32_t>(which),
+                              .deadline = options_.deadline};
+  air.sides[which].flight = exchange::depart(crew_.lane(launched_).communicator(), *side.bucket, terms,
+                                             compress::Progress{.parameters = side.now.span(), .reference = reference});
+  // Only a plan that lands late trains on: the own part stands in for the average meanwhile.
+  if (air.sending.late()) air.sides[which].flight->add_own_part(side.now.span());
+}
+
+bool Updates::send(const Model& model, const Sending& sending) {
+  require(based_, "engine: updates without a base");
+  const auto air = std::make_shared<Air>(sending);
+  parameters_.read(model.parameters);
+  buffers_.read(model.buffers);
+
+  // Infinity minus itself is not a number: entries of buffers that are not finite in the base (masks, say) stay at home. One
+  // that has stopped being finite since goes back to the base.
+  std::vector<std::size_t> at_home;
+  std::vector<std::pair<float, float>> kept;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    if (!std::isfinite(buffers_.base[i])) {
+      at_home.push_back(i);
+      kept.emplace_back(std::exchange(buffers_.now[i], 0.0F), std::exchange(buffers_.base[i], 0.0F));
+    } else if (!std::isfinite(buffers_.now[i])) {
+      buffers_.now[i] = buffers_.base[i];
+    }
+  }
+
+  const auto finite = [](std::span<const float> values) {
+    return std::ranges::all_of(values, [](float value) { return value - value == 0; });
+  };
+  const bool is_finite = finite(parameters_.now.span());
+  depart(parameters_, 0, *air);
+  depart(buffers_, kBuffers, *air);
+  for (std::size_t j = 0; j < at_home.size(); ++j) {
+    buffers_.now[at_home[j]] = kept[j].first;
+    buffers_.base[at_home[j]] = kept[j].second;
+  }
+  if (sending.late() || !is_finite) {
+    parameters_.write(model.parameters);
+    buffers_.write(model.buffers);
+  }
+
+  const Seconds sent = crew_.now();
+  air->record = {.flags = static_cast<std::uint16_t>(sending.flags | (is_finite ? 0 : kNotFinite)),
+                 .epoch = sending.epoch,
+                 .step = sending.number,
+                 .plan = static_cast<std::uint32_t>(plan::hash(sending.plan)),
+                 .rates = sending.rates};
+  if (last_sending_) {
+    air->record.whole = static_cast<float>((sent - *last_sending_).value);
+    air->record.exposed = static_cast<float>(std::exchange(waited_, Seconds{}).value);
+  }
+  last_sending_ = sent;
+  if (sending.hashed) {
+    air->record.flags |= kAppliedHashed;
+    air->record.applied = static_cast<std::uint32_t>(pliant::hash(std::as_bytes(parameters_.base.span())));
+  }
+  air_.push_back(air);
+  const std::uint64_t turn = launched_++;
+  crew_.lane(turn).run([this, air, turn](comm::Communicator& communicator) {
+    try {
+      crew_.fault.check();
+      for (auto& side : air->sides) {
+        if (side.flight == nullptr) continue;
+        side.flight->travel(communicator);
+        const exchange::Report& report = side.flight->report();
+        air->record.wire[0] += static_cast<float>(report.wire.value);
+        air->record.coding += static_cast<float>((report.select + report.encode + report.decode).value);
+      }
+    } catch (...) {
+      crew_.fault.note(std::current_exception());
+    }
+    posting_.enter(turn);
+    if (crew_.fault.first() == nullptr) crew_.records->post(air->record);
+    posting_.leave();
+    {
+      const std::lock_guard lock(air->mutex);
+      air->there = true;
+    }
+    air->changed.notify_all();
+  });
+  return is_finite;
+}
+
+std::optional<Updates::Sending> Updates::next() const { return air_.empty() ? std::nullopt : std::optional(air_.front()->sending); }
+
+exchange::Report Updates::land_side(Side& side, std::size_t which, Air& air) {
+  auto& one = air.sides[which];
+  if (side.size() == 0) return {};
+  const auto own = side.reference.span();
+  std::ranges::fill(own, 0.0F);
+  if (one.arrived) {
+    std::ranges::copy(one.arrived->result.span(), side.result.span().begin());
+    one.add_own_part(own);
+    std::vector<std::uint32_t> indices;
+    std::vector<float> values;
+    for (std::size_t i = 0; i < side.size(); ++i) {
+      if (one.arrived->returned[i] == 0) continue;
+      indices.push_back(static_cast<std::uint32_t>(i));
+      values.push_back(one.arrived->returned[i]);
+    }
+    compress::put_back(side.residual.span(), indices, values);
+    side.bucket->residual_used = true;
+  } else {
+    one.add_own_part(own);
+    one.report = one.flight->land(side.result.span());
+    one.flight.reset();  // here, not on the lane that may hold the exchange a moment longer
+  }
+  return one.report;
+}
+
+exchange::Report Updates::land(const Model& model) {
+  const std::shared_ptr<Air> air = air_.front();
+  const Seconds came = crew_.now();
+  air->wait();
+  waited_ += crew_.now() - came;
+  if (crew_.fault.first() != nullptr) {
+    for (std::size_t s = 0; s < kSides; ++s) {
+      if (air->sides[s].flight == nullptr) continue;
+      air->sides[s].flight->give_back();
+      air->sides[s].flight.reset();
+    }
+    air_.pop_front();
+    crew_.fault.check();
+  }
+  parameters_.read(model.parameters);
+  buffers_.read(model.buffers);
+  const plan::Plan& plan = air->sending.plan;
+  const exchange::Report report = land_side(parameters_, 0, *air);
+  const bool buffers_void = land_side(buffers_, kBuffers, *air).is_void;
+  air_.pop_front();
+
+  apply(parameters_, air->sending.late());
+  if (report.is_void || buffers_void) {
+    std::ranges::fill(buffers_.residual.span(), 0.0F);  // nothing moved: what they had, they have
+  } else {
+    apply(buffers_, air->sending.late());
+  }
+  last_sent_.clear();
+  if (plan.scheme != plan::Scheme::kDense && plan.every == 1 && !report.is_void) {
+    last_sent_.assign(parameters_.reference.span().begin(), parameters_.reference.span().end());
+  }
+  parameters_.write(model.parameters);
+  buffers_.write(model.buffers);
+  crew_.tallies.add(report);
+  return report;
+}
+
+// base += result; now += result - own part, or simply the base where nothing was trained on meanwhile.
+void Updates::apply(Side& side, bool late) {
+  const auto base = side.base.span();
+  const auto now = side.now.span();
+  const auto result = side.result.span();
+  const auto own = side.reference.span();
+  for (std::size_t i = 0; i < side.size(); ++i) base[i] += result[i];
+  if (late) {
+    for (std::size_t i = 0; i < side.size(); ++i) now[i] += result[i] - own[i];
+  } else {
+    for (std::size_t i = 0; i < side.size(); ++i) now[i] = std::isfinite(base[i]) ? base[i] : now[i];
+  }
+}
+
+void Updates::clear_at_sent(Tensors tensors) const {
+  std::size_t begin = 0;
+  for (const auto& tensor : tensors) {
+    for (std::size_t i = 0; i < tensor.size() && begin + i < last_sent_.size(); ++i) {
+      if (last_sent_[begin + i] != 0) tensor[i] = 0;
+    }
+    begin += tensor.size();
+  }
+}
+
+void Updates::write(State& state) {
+  state.residual = parameters_.cut(parameters_.residual.span());
+  state.base = parameters_.cut(parameters_.base.span());
+  state.buffers = buffers_.cut(buffers_.base.span());
+  if (parameters_.bucket->voted) state.voted = {*parameters_.bucket->voted};
+  for (const auto& air : air_) {
+    air->wait();
+    crew_.fault.check();
+    State::InFlight saved{.number = air->sending.number,
+                          .sent = air->sending.sent,
+                          .due = air->sending.due,
+                          .plan = to_string(air->sending.plan),
+                          .epoch = air->sending.epoch};
+    for (std::size_t s = 0; s < kSides; ++s) {
+      Side& side = s == 0 ? parameters_ : buffers_;
+      auto& one = air->sides[s];
+      if (side.size() == 0) continue;
+      one.arrive(side);
+      saved.is_void = saved.is_void || one.report.is_void;
+      const auto append = [&side](auto& to, std::span<const float> flat) { std::ranges::move(side.cut(flat), std::back_inserter(to)); };
+      append(saved.result, one.arrived->result.span());
+      append(saved.own_part, one.arrived->own_part.span());
+      append(saved.returned, one.arrived->returned.span());
+    }
+    state.in_flight.push_back(std::move(saved));
+  }
+}
+
+void Updates::read(const State& state) {
+  drop_flights();
+  const auto restore = [](Side& side, const std::vector<std::vector<float>>& base, const std::vector<std::vector<float>>& residual) {
+    side.join(base, side.base.span());
+    if (residual.empty()) {
+      std::ranges::fill(side.residual.span(), 0.0F);
+    } else {
+      side.join(residual, side.residual.span());
+    }
+    side.bucket = std::make_unique<exchange::Bucket>(side.residual.span());
+  };
+  restore(parameters_, state.base, state.residual);
+  restore(buffers_, state.buffers, {});
+  if (!state.voted.empty() && state.voted.front() >= 0) parameters_.bucket->voted = state.voted.front();
+  for (const State::InFlight& saved : state.in_flight) {
+    const auto air = std::make_shared<Air>(Sending{.number = saved.number,
+                                                   .sent = saved.sent,
+                                                   .due = saved.due,
+                                                   .plan = plan::parse_plan(saved.plan, "a plan in the state"),
+                                                   .epoch = saved.epoch});
+    std::size_t first = 0;
+    for (std::size_t s = 0; s < kSides; ++s) {
+      Side& side = s == 0 ? parameters_ : buffers_;
+      if (side.size() == 0) continue;
+      const auto part = [&](const std::vector<std::vector<float>>& tensors) {
+        require(tensors.size() >= first + side.tensors(), "engine: a flight of {} tensors in the state, not {}", tensors.size(),
+                first + side.tensors());
+        const auto begin = tensors.begin() + static_cast<std::ptrdiff_t>(first);
+        Buffer<float> flat(side.size());
+        side.join({begin, begin + static_cast<std::ptrdiff_t>(side.tensors())}, flat.span());
+        return flat;
+      };
+      air->sides[s].arrived = Air::Arrived{part(saved.result), part(saved.own_part), part(saved.returned)};
+      air->sides[s].report.is_void = saved.is_void;
+      first += side.tensors();
+    }
+    air->there = true;
+    air_.push_back(air);
+  }
+  based_ = true;
+}
+
+std::size_t Updates::in_flight_bytes() const {
+  std::size_t dense = 0;
+  for (const auto& air : air_) dense += air->sending.plan.scheme == plan::Scheme::kDense ? 1 : 0;
+  return dense * parameters_.base.span().size_bytes() * 2;
+}
+
+std::size_t Updates::scratch_bytes() const {
+  std::size_t bytes = 0;
+  for (const Side* side : {&parameters_, &buffers_}) {
+    bytes += side->now.span().size_bytes() + side->reference.span().size_bytes() + side->result.span().size_bytes() +
+             side->bucket->scratch_bytes();
+  }
+  return bytes + last_sent_.size() * sizeof(float);
+}
+
+}  // namespace pliant::engine

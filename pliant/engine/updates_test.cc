@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT
+// Ranks that train by themselves: here an "optimizer" adds noise of its own to every parameter.
+#include "pliant/engine/updates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "pliant/engine/agreement.h"
+#include "tests/support/run_engines.h"
+
+namespace pliant::engine {
+namespace {
+
+using pliant::testing::run_engines;
+using pliant::testing::run_failing_engines;
+using ::testing::HasSubstr;
+using namespace pliant::literals;
+
+const std::vector<std::size_t> kSizes = {700, 1, 1300, 64, 935};
+const std::vector<std::size_t> kBufferSizes = {5, 3};
+
+std::vector<Parameter> named(const std::string& prefix, const std::vector<std::size_t>& sizes) {
+  std::vector<Parameter> tensors;
+  for (std::size_t t = 0; t < sizes.size(); ++t) tensors.push_back({.name = prefix + std::to_string(t), .size = sizes[t]});
+  return tensors;
+}
+
+Options options(const std::string& plan) { return {.pins = plan::parse_pins(plan), .updates = true, .deadline = 60_s, .check_every = 3}; }
+
+// One rank's model and what its optimizer does to it.
+struct Worker {
+  explicit Worker(int number) : rank(number) {
+    for (const std::size_t size : kSizes) parameters.emplace_back(size, 1.0F);
+    for (const std::size_t size : kBufferSizes) buffers.emplace_back(size, 2.0F);
+    buffers[1][1] = -std::numeric_limits<float>::infinity();  // a mask
+  }
+  void optimize(std::uint64_t step) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(rank) * 100'003 + step);
+    std::normal_distribution<float> normal(0, 0.01F);
+    for (auto& tensor : parameters) {
+      for (float& value : tensor) {
+        const float change = normal(random);
+        value += change;
+        learnt += change;
+      }
+    }
+    for (auto& tensor : buffers) {
+      for (float& value : tensor) value += normal(random);
+    }
+  }
+  Model model() {
+    views.assign(parameters.begin(), parameters.end());
+    buffer_views.assign(buffers.begin(), buffers.end());
+    return {views, buffer_views};
+  }
+
+  int rank;
+  std::vector<std::vector<float>> parameters, buffers;
+  std::vector<std::span<float>> views, buffer_views;
+  double learnt = 0;  // by the optimizer
+};
+
+double sum(const std::vector<std::vector<float>>& tensors) {
+  double total = 0;
+  for (const auto& tensor : tensors) total = std::accumulate(tensor.begin(), tensor.end(), total);
+  return total;
+}
+
+// Numbers that every rank leaves and rank 0 looks at.
+class Table {
+ public:
+  explicit Table(int ranks) : met_(ranks), values_(static_cast<std::size_t>(ranks)) {}
+  std::vector<double> all(int rank, double mine) {
+    values_[static_cast<std::size_t>(rank)] = mine;
+    met_.arrive_and_wait();
+    auto copy = values_;
+    met_.arrive_and_wait();
+    return copy;
+  }
+  double total(int rank, double mine) {
+    const auto values = all(rank, mine);
+    return std::accumulate(values.begin(), values.end(), 0.0);
+  }
+
+ private:
+  std::barrier<> met_;
+  std::vector<double> values_;
+};
+
+// The base of every exchange, from every rank: the first to come leaves it, the others must have the same bits.
+class Bases {
+ public:
+  void compare(std::uint64_t round, const std::vector<std::vector<float>>& base) {
+    const std::lock_guard lock(mutex_);
+    const auto [known, fresh] = seen_.emplace(round, base);
+    EXPECT_TRUE(fresh || known->second == base) << "round " << round;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::vector<std::vector<float>>> seen_;
+};
+
+TEST(Updates, DenseEveryStepIsTheMeanOverRanks) {
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    run_engines("dense updates", ranks, 1, [&](int rank, Communicators communicators) {
+      Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=0 dense"), named("b", kBufferSizes));
+      Worker worker(rank);
+      engine.rebase(worker.model());
+      std::vector<Worker> twins;  // everybody, to compute the mean here
+      for (int r = 0; r < ranks; ++r) twins.emplace_back(r);
+      for (std::uint64_t step = 0; step < 4; ++step) {
+        worker.optimize(step);
+        EXPECT_TRUE(engine.step(worker.model()).landed);
+        for (Worker& twin : twins) twin.optimize(step);
+        std::vector<double> mean(kSizes[0], 0);
+        for (const Worker& twin : twins) {
+          for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += static_cast<double>(twin.parameters[0][i]) / ranks;
+        }
+        for (std::size_t i = 0; i < mean.size(); ++i) ASSERT_NEAR(worker.parameters[0][i], mean[i], 1e-5);
+        EXPECT_EQ(engine.base(), worker.parameters);
+        for (Worker& twin : twins) {
+          for (std::size_t i = 0; i < mean.size(); ++i) twin.parameters = worker.parameters;
+        }
+      }
+      EXPECT_TRUE(std::isinf(worker.buffers[1][1])) << "a mask stays what it was";
+    });
+  }
+}
+
+// The mean over ranks of (parameters + residual) changes by optimizer steps only; the base has the same bits everywhere.
+TEST(Updates, LoseNothingThroughSwitchesOfPlanAndKind) {
+  const std::vector<std::string> plans = {"updates every=1 late=8 union density=5% values=int8",
+                                          "updates every=2 late=4 srs density=10% values=f16",
+                                          "updates every=1 late=0 shared/star density=5% values=f32",
+                                          "updates every=3 late=4 dense",
+                                          "gradients union density=5%",
+                                          "updates every=4 late=1 union density=20% values=int4",
+                                          "updates every=1 late=0 shared/var density=5% values=int8",
+                                          "updates every=1 late=2 dense reduce=ring values=f16"};
+  for (const int lanes : {0, 2}) {
+    for (const int ranks : {1, 2, 4}) {
+      Table table(ranks);
+      Bases bases;
+      run_engines("switching", ranks, lanes, [&](int rank, Communicators communicators) {
+        Engine engine(std::move(communicators), named("p", kSizes), options(plans.front()), named("b", kBufferSizes));
+        Worker worker(rank);
+        engine.rebase(worker.model());
+        double expected = table.total(rank, sum(worker.parameters));
+        for (std::uint64_t step = 0; step < 12 * plans.size(); ++step) {
+          if (step % 12 == 11) engine.set_plan(plan::parse_pins(plans[(step / 12 + 1) % plans.size()]));
+          const double before = worker.learnt;
+          const bool updating = engine.kind() == plan::Kind::kUpdates;
+          if (updating) {
+            worker.optimize(step);
+          } else {
+            Worker gradient(rank);
+            gradient.optimize(step);
+            engine.average(gradient.model().parameters);
+            for (std::size_t p = 0; p < kSizes.size(); ++p) {
+              for (std::size_t i = 0; i < kSizes[p]; ++i) worker.parameters[p][i] -= 0.001F * gradient.parameters[p][i];
+            }
+          }
+          const auto stepped = engine.step(worker.model());
+          if (updating && engine.kind() == plan::Kind::kUpdates) {
+            expected += table.total(rank, worker.learnt - before);
+            const double now = table.total(rank, sum(worker.parameters) + sum(engine.state().residual));
+            EXPECT_NEAR(now, expected, 0.05) << "step " << step;
+            if (stepped.landed) bases.compare(engine.summary().steps, engine.base());
+          } else {
+            expected = table.total(rank, sum(worker.parameters));
+            const auto all = table.all(rank, sum(worker.parameters));
+            EXPECT_EQ(std::ranges::max(all), std::ranges::min(all)) << "a change of kind leaves everybody alike";
+          }
+        }
+        engine.settle(worker.model());
+        EXPECT_EQ(engine.base(), worker.parameters);
+        bases.compare(1'000'000, worker.parameters);
+      });
+    }
+  }
+}
+
+TEST(Updates, RightAfterSendingParametersAreTheBaseOutsideOwnParts) {
+  run_engines("own parts", 3, 2, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=2 late=2 union density=5%"));
+    Worker worker(rank);
+    worker.buffers.clear();
+    engine.rebase(worker.model());
+    for (std::uint64_t step = 0; step < 20; ++step) {
+      worker.optimize(step);
+      if (!engine.step(worker.model()).sent) continue;
+      const auto base = engine.base();
+      std::size_t differ = 0;
+      for (std::size_t p = 0; p < kSizes.size(); ++p) {
+        for (std::size_t i = 0; i < kSizes[p]; ++i) differ += static_cast<std::size_t>(worker.parameters[p][i] != base[p][i]);
+      }
+      EXPECT_LE(differ, 2 * 150U) << "5 % of 3,000, of at most two exchanges";
+      EXPECT_GT(differ, 0U);
+    }
+    engine.settle(worker.model());
+  });
+}
+
+// Ranks meet by their own count of steps, and whoever settles serves the others.
+TEST(Updates, RanksThatSkipStepsAreWaitedForAndServed) {
+  for (const int lanes : {1, 3}) {
+    Bases bases;
+    run_engines("skipping", 4, lanes, [&](int rank, Communicators communicators) {
+      Engine engine(std::move(communicators), named("p", kSizes), options("updates every=2 late=1 union density=10%"));
+      Worker worker(rank);
+      worker.buffers.clear();
+      engine.rebase(worker.model());
+      const auto steps = static_cast<std::uint64_t>(20 + 7 * rank);
+      for (std::uint64_t step = 0; step < steps; ++step) {
+        worker.optimize(step);
+        engine.step(worker.model());
+      }
+      engine.settle(worker.model());
+      bases.compare(0, worker.parameters);
+      EXPECT_EQ(engine.base(), worker.parameters);
+      for (std::uint64_t step = 0; step < 9; ++step) {
+        worker.optimize(1000 + step);
+        engine.step(worker.model());
+      }
+      engine.settle(worker.model());
+      bases.compare(1, worker.parameters);
+    });
+  }
+}
+
+TEST(Updates, ResumeBitForBitWithExchangesInFlight) {
+  for (const std::string plan : {"updates every=1 late=3 union density=5% values=int8", "updates every=2 late=4 srs density=5% values=int4",
+                                 "updates every=3 late=2 dense", "updates every=1 late=2 dense reduce=ring values=f16",
+                                 "updates every=1 late=0 shared/var density=5%"}) {
+    constexpr int kRanks = 3;
+    struct Saved {
+      State state;
+      Worker worker{0};
+    };
+    std::vector<Saved> saved(kRanks);
+    std::vector<Worker> expected(kRanks, Worker(0));
+    // `save`: does looking at the state change anything?
+    for (const bool save : {false, true}) {
+      run_engines("never stopped", kRanks, 2, [&](int rank, Communicators communicators) {
+        const auto r = static_cast<std::size_t>(rank);
+        Engine engine(std::move(communicators), named("p", kSizes), options(plan), named("b", kBufferSizes));
+        Worker worker(rank);
+        engine.rebase(worker.model());
+        for (std::uint64_t step = 0; step < 30; ++step) {
+          if (save && step == 15) {
+            saved[r] = {engine.state(), worker};
+            if (plan.find("late=0") == std::string::npos) EXPECT_FALSE(saved[r].state.in_flight.empty());
+          }
+          worker.optimize(step);
+          engine.step(worker.model());
+        }
+        if (save) {
+          EXPECT_EQ(worker.parameters, expected[r].parameters) << plan;
+        }
+        expected[r] = worker;
+      });
+    }
+    run_engines("resumed", kRanks, 1, [&](int rank, Communicators communicators) {
+      const auto r = static_cast<std::size_t>(rank);
+      Engine engine(std::move(communicators), named("p", kSizes), options(plan), named("b", kBufferSizes));
+      Worker worker = saved[r].worker;
+      engine.restore(saved[r].state);
+      for (std::uint64_t step = 15; step < 30; ++step) {
+        worker.optimize(step);
+        engine.step(worker.model());
+      }
+      EXPECT_EQ(worker.parameters, expected[r].parameters) << plan;
+      EXPECT_EQ(worker.buffers, expected[r].buffers) << plan;
+    });
+  }
+}
+
+TEST(Updates, ProgressThatIsNotFiniteVoidsTheExchangeAndSendsItsRankBack) {
+  for (const std::string plan :
+       {"updates every=1 late=0 union density=10%", "updates every=1 late=2 srs density=10%", "updates every=1 late=1 dense"}) {
+    Table table(3);
+    run_engines("a NaN", 3, 2, [&](int rank, Communicators communicators) {
+      Engine engine(std::move(communicators), named("p", kSizes), options(plan), named("b", kBufferSizes));
+      Worker worker(rank);
+      engine.rebase(worker.model());
+      double expected = table.total(rank, sum(worker.parameters));
+      for (std::uint64_t step = 0; step < 12; ++step) {
+        const double before = worker.learnt;
+        worker.optimize(step);
+        const bool bad = rank == 1 && (step == 5 || step == 6);
+        if (bad) worker.parameters[2][7] = std::numeric_limits<float>::quiet_NaN();
+        EXPECT_EQ(engine.step(worker.model()).finite, !bad);
+        // What the bad rank learnt in that step is lost, as it should be: only its NaN could be told from the rest.
+        double own = worker.learnt - before;
+        if (bad) own = 0;
+        expected += table.total(rank, own);
+        const double now = table.total(rank, sum(worker.parameters) + sum(engine.state().residual));
+        if (step >= 7) {
+          EXPECT_TRUE(std::isfinite(now));
+        } else if (step < 5) {
+          EXPECT_NEAR(now, expected, 0.02) << plan << " step " << step;
+        }
+      }
+      engine.settle(worker.model());
+      EXPECT_EQ(engine.summary().voids, 2U);
+      for (const auto& tensor : worker.parameters) {
+        EXPECT_TRUE(std::ranges::all_of(tensor, [](float v) { return std::isfinite(v); }));
+      }
+    });
+  }
+}
+
+TEST(Updates, ARankThatIsNeverFiniteIsNamed) {
+  const auto failures = run_failing_engines("NaN after NaN", 3, 1, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=0 union density=10%"));
+    Worker worker(rank);
+    worker.buffers.clear();
+    engine.rebase(worker.model());
+    for (std::uint64_t step = 0; step < 12; ++step) {
+      worker.optimize(step);
+      if (rank == 2) worker.parameters[0][0] = std::numeric_limits<float>::infinity();
+      engine.step(worker.model());
+    }
+  });
+  for (const auto& failure : failures) {
+    ASSERT_NE(failure, nullptr);
+    try {
+      std::rethrow_exception(failure);
+    } catch (const std::exception& error) {
+      EXPECT_THAT(error.what(), ::testing::AnyOf(HasSubstr("the progress of rank 2 was not finite in 3 exchanges"), HasSubstr("left")));
+    }
+  }
+}
+
+TEST(Updates, ClearsWhereEntriesWereSent) {
+  run_engines("momentum", 2, 1, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=0 union density=1%"));
+    Worker worker(rank);
+    worker.buffers.clear();
+    engine.rebase(worker.model());
+    worker.optimize(0);
+    engine.step(worker.model());
+    Worker momentum(rank);  // all ones
+    engine.clear_at_sent(momentum.model().parameters);
+    std::size_t cleared = 0;
+    for (const auto& tensor : momentum.parameters) cleared += static_cast<std::size_t>(std::ranges::count(tensor, 0.0F));
+    EXPECT_EQ(cleared, 30U) << "1 % of 3,000";
+  });
+}
+
+TEST(Updates, ARankThatIsGoneIsAnErrorWithExchangesInFlight) {
+  const auto failures = run_failing_engines("a rank leaves", 3, 2, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=4 union density=5%"));
+    Worker worker(rank);
+    worker.buffers.clear();
+    engine.rebase(worker.model());
+    for (std::uint64_t step = 0; step < 40; ++step) {
+      if (rank == 1 && step == 9) return;
+      worker.optimize(step);
+      engine.step(worker.model());
+    }
+  });
+  EXPECT_EQ(failures[1], nullptr);
+  for (const std::size_t survivor : {0U, 2U}) EXPECT_THROW(std::rethrow_exception(failures[survivor]), comm::CommError);
+}
+
+}  // namespace
+}  // namespace pliant::engine
