@@ -2,7 +2,7 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from torch.distributed import Store
+from torch._C._distributed_c10d import Backend, Store
 from torch.futures import Future
 
 version: str
@@ -67,8 +67,8 @@ class Engine:
     def __init__(
         self,
         *,
-        lanes: Sequence[object],
-        control: object,
+        lanes: Sequence[Backend],
+        control: Backend,
         store: Store,
         names: Sequence[str],
         parameters: Sequence[torch.Tensor],

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
 from pliant import _native, hook, model as models
@@ -16,7 +17,7 @@ from pliant.averager import Averager, Options
 from pliant.errors import ContractError, UnsupportedError
 from pliant.watch import Watch
 
-Hook = Callable[[Any, dist.GradBucket], Future[torch.Tensor]]
+Hook = Callable[[Any, GradBucket], Future[torch.Tensor]]
 
 
 def attach(

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
 from pliant import _native, checkpoint, groups, hook, model as models
@@ -149,7 +150,7 @@ class Averager:
             pending, self._pending = self._pending, None
             self.load_state_dict(pending)
 
-    def on_bucket(self, bucket: dist.GradBucket) -> Future[torch.Tensor]:
+    def on_bucket(self, bucket: GradBucket) -> Future[torch.Tensor]:
         if self._closed is not None or bucket.buffer().is_sparse:
             return hook.all_reduce(self._user_group(), bucket)
         if self._engine is None:
@@ -202,7 +203,7 @@ class Averager:
                 self._engine.rescale(scale / self._scale)
             self._scale = scale
 
-    def _collect(self, bucket: dist.GradBucket) -> Future[torch.Tensor]:
+    def _collect(self, bucket: GradBucket) -> Future[torch.Tensor]:
         """A bare hook knows its model only after it has seen every bucket: the first step is a plain all-reduce."""
         self._collected.extend(bucket.parameters())
         if bucket.is_last():

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Backend, PrefixStore, ProcessGroupGloo, Store
 from torch.distributed import distributed_c10d
 
 from pliant.errors import CommError, DisagreementError, UnsupportedError
@@ -29,9 +30,9 @@ _made: dict[str, int] = {}
 class Groups:
     rank: int
     size: int
-    lanes: list[dist.Backend]
-    control: dist.Backend
-    store: dist.Store
+    lanes: list[Backend]
+    control: Backend
+    store: Store
 
 
 def default_deadline(group: dist.ProcessGroup) -> float:
@@ -53,13 +54,13 @@ def make(group: dist.ProcessGroup, lanes: int, deadline: float) -> Groups:
     key = hashlib.sha1(",".join(map(str, ranks)).encode()).hexdigest()[:16]
     number = _made.get(key, 0)
     _made[key] = number + 1
-    store = dist.PrefixStore(f"pliant/{key}/{number}", distributed_c10d._get_default_store())
+    store = PrefixStore(f"pliant/{key}/{number}", distributed_c10d._get_default_store())
     rank, size = dist.get_rank(group), len(ranks)
     timeout = datetime.timedelta(seconds=deadline) + _BEHIND_DEADLINES
 
-    def connect(name: str) -> dist.Backend:
+    def connect(name: str) -> Backend:
         try:
-            return dist.ProcessGroupGloo(dist.PrefixStore(name, store), rank, size, timeout)
+            return ProcessGroupGloo(PrefixStore(name, store), rank, size, timeout)
         except RuntimeError as error:
             raise CommError(
                 f"rank {rank} of {size}: connecting to the others for {name}: {error}\n"
@@ -68,14 +69,14 @@ def make(group: dist.ProcessGroup, lanes: int, deadline: float) -> Groups:
 
     control = connect("control")
     _same_lanes(control, rank, size, lanes)
-    return Groups(rank, size, [connect(f"lane{i}") for i in range(lanes)], control, dist.PrefixStore("words", store))
+    return Groups(rank, size, [connect(f"lane{i}") for i in range(lanes)], control, PrefixStore("words", store))
 
 
-def _same_lanes(control: dist.Backend, rank: int, size: int, lanes: int) -> None:
+def _same_lanes(control: Backend, rank: int, size: int, lanes: int) -> None:
     """Before anybody waits for a lane that others do not have."""
     mine = torch.tensor([lanes])
     every = [torch.empty_like(mine) for _ in range(size)]
-    control.allgather([every], [mine]).wait()
+    control.allgather([every], [mine]).wait()  # type: ignore[attr-defined]
     for other, theirs in enumerate(every):
         if int(theirs) != int(every[0]):
             raise DisagreementError(f"lanes: rank 0 has {int(every[0])}, rank {other} has {int(theirs)}")

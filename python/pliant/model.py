@@ -62,7 +62,8 @@ def unwrap(model: nn.Module) -> DistributedDataParallel:
 def of(module: nn.Module, ignored: frozenset[str] = frozenset()) -> Model:
     """What DDP hands to its hook: parameters that require gradients, each once, without those whose gradients are sparse tensors."""
     sparse = _with_sparse_gradients(module)
-    names, parameters = [], []
+    names: list[str] = []
+    parameters: list[torch.Tensor] = []
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad or name in ignored or id(parameter) in sparse:
             continue

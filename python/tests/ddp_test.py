@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -38,7 +40,7 @@ def dense_is_ddp(rank: int, size: int) -> None:
         for number in range(8):
             if number == 2 and size > 2:
                 plain.load_state_dict(ours.state_dict())
-                optimizers[1].load_state_dict(optimizers[0].state_dict())
+                optimizers[1].load_state_dict(copy.deepcopy(optimizers[0].state_dict()))
             models.step(ours, optimizers[0], rank, number)
             models.step(plain, optimizers[1], rank, number)
             if number >= 2 or size == 2:
