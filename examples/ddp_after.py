@@ -17,7 +17,7 @@ def make_data(examples: int = 2048) -> TensorDataset:
     labels = torch.randint(2, (examples,), generator=generator)
     places = torch.randint(12, (examples,), generator=generator)
     for picture, label, place in zip(pictures, labels, places):
-        (picture[0, place] if label == 0 else picture[0, :, place]).add_(1.5)
+        (picture[0, place] if label == 0 else picture[0, :, place]).add_(3)
     return TensorDataset(pictures, labels)
 
 

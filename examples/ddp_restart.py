@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Resumes from its last checkpoint when torchrun starts it again, to the same bits as without the interruption.
 
-Run: torchrun --nproc-per-node 2 --max-restarts 2 ddp_restart.py --folder checkpoints
+Run: TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --standalone --nproc-per-node 2 --max-restarts 2 ddp_restart.py --folder checkpoints
+(The variable gives each attempt a store of its own: in a shared one Gloo finds the addresses of processes that are gone.)
 Each rank keeps a file of its own: the averager's state (what this rank has not sent yet) differs between ranks.
 """
 import argparse

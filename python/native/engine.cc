@@ -74,7 +74,8 @@ struct Journey {
 
  private:
   [[nodiscard]] at::Tensor piece(std::size_t i) const {
-    return floats.narrow(0, pieces[i].gradient.data() - floats.const_data_ptr<float>(), static_cast<std::int64_t>(pieces[i].gradient.size()));
+    return floats.narrow(0, pieces[i].gradient.data() - floats.const_data_ptr<float>(),
+                         static_cast<std::int64_t>(pieces[i].gradient.size()));
   }
   static at::Tensor flat(const at::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
 };
@@ -87,7 +88,8 @@ void begin_range(Journey& journey, const Engine& engine) {
 
 }  // namespace
 
-TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names, std::vector<at::Tensor> parameters, engine::Options options)
+TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
+                           engine::Options options)
     : returned_(std::make_shared<Returned>(parameters)),
       places_(places_of(parameters)),
       engine_(communicators(groups), describe(names, parameters), std::move(options)) {}
@@ -112,7 +114,8 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(const py::
     require(place != places_.end(), "submit: a parameter of shape {} that the model did not have when it was attached",
             c10::str(parameter.sizes()));
     const auto size = static_cast<std::size_t>(parameter.numel());
-    require(size <= static_cast<std::size_t>(end - at), "submit: a bucket of {} entries is too small for its parameters", journey->floats.numel());
+    require(size <= static_cast<std::size_t>(end - at), "submit: a bucket of {} entries is too small for its parameters",
+            journey->floats.numel());
     journey->pieces.push_back({place->second, {at, size}});
     journey->carried.push_back(dense ? std::nullopt : returned_->carried(static_cast<std::size_t>(place->second)));
     at += size;

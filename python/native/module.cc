@@ -43,14 +43,17 @@ engine::Log log_to(py::object sink) {
 }
 
 std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, const py::object& control, const py::object& store,
-                                          const std::vector<std::string>& names, std::vector<at::Tensor> parameters, const std::string& plan,
-                                          std::optional<double> deadline, int check_every, std::int64_t warm_up, bool ramp, double clip_norm,
-                                          std::vector<std::pair<std::string, std::string>> facts, py::object log) {
+                                          const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
+                                          const std::string& plan, std::optional<double> deadline, int check_every, std::int64_t warm_up,
+                                          bool ramp, double clip_norm, std::vector<std::pair<std::string, std::string>> facts,
+                                          py::object log) {
   Groups groups{.control = shared<::c10d::Backend>(control), .store = shared<::c10d::Store>(store)};
   for (const py::object& lane : lanes) groups.lanes.push_back(shared<::c10d::Backend>(lane));
   engine::Options options{.pins = plan::parse_pins(plan),
                           .check_every = check_every,
-                          .warm_up = warm_up == 0 ? engine::WarmUp::kNone : ramp ? engine::WarmUp::kRamp : engine::WarmUp::kDense,
+                          .warm_up = warm_up == 0 ? engine::WarmUp::kNone
+                                     : ramp       ? engine::WarmUp::kRamp
+                                                  : engine::WarmUp::kDense,
                           .warm_up_steps = warm_up,
                           .clip_norm = clip_norm,
                           .facts = std::move(facts),
@@ -117,15 +120,22 @@ void bind_engine(py::module_& module) {
       .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"))
       .def("begin_backward", &TensorEngine::begin_backward, NoGil())
       .def("rescaled", &TensorEngine::rescaled, NoGil())
-      .def("end_step", [](TensorEngine& self) { self.engine().end_step(); }, NoGil())
-      .def("set_plan", [](TensorEngine& self, const std::string& pins) { self.engine().set_plan(plan::parse_pins(pins)); }, NoGil(),
-           py::arg("plan"))
+      .def(
+          "end_step", [](TensorEngine& self) { self.engine().end_step(); }, NoGil())
+      .def(
+          "set_plan", [](TensorEngine& self, const std::string& pins) { self.engine().set_plan(plan::parse_pins(pins)); }, NoGil(),
+          py::arg("plan"))
       .def_property_readonly("plan", py::cpp_function([](TensorEngine& self) { return to_string(self.engine().plan()); }, NoGil()))
-      .def("summary", [](TensorEngine& self) { return self.engine().summary(); }, NoGil())
-      .def("state", [](TensorEngine& self) { return self.engine().state(); }, NoGil())
-      .def("restore", [](TensorEngine& self, const engine::State& state) { self.engine().restore(state); }, NoGil(), py::arg("state"))
-      .def("rescale", [](TensorEngine& self, double factor) { self.engine().rescale(factor); }, NoGil(), py::arg("factor"))
-      .def("close", [](TensorEngine& self) { self.engine().close(); }, NoGil());
+      .def(
+          "summary", [](TensorEngine& self) { return self.engine().summary(); }, NoGil())
+      .def(
+          "state", [](TensorEngine& self) { return self.engine().state(); }, NoGil())
+      .def(
+          "restore", [](TensorEngine& self, const engine::State& state) { self.engine().restore(state); }, NoGil(), py::arg("state"))
+      .def(
+          "rescale", [](TensorEngine& self, double factor) { self.engine().rescale(factor); }, NoGil(), py::arg("factor"))
+      .def(
+          "close", [](TensorEngine& self) { self.engine().close(); }, NoGil());
 }
 
 }  // namespace
@@ -136,11 +146,15 @@ PYBIND11_MODULE(_native, module) {
   module.attr("version") = std::string(pliant::version());
   module.attr("torch_version") = PLIANT_TORCH_VERSION;
   pliant::native::register_errors();
-  module.def("read_plan", [](const std::string& text) { return to_string(pliant::plan::parse_pins(text)); }, pybind11::arg("text"));
-  module.def("read_duration", [](const std::string& text, const std::string& what) { return pliant::parse_duration(text, what).value; },
-             pybind11::arg("text"), pybind11::arg("what"));
-  module.def("size_text", [](std::int64_t bytes) { return to_string(pliant::Bytes{bytes}); }, pybind11::arg("bytes"));
-  module.def("duration_text", [](double seconds) { return to_string(pliant::Seconds{seconds}); }, pybind11::arg("seconds"));
+  module.def(
+      "read_plan", [](const std::string& text) { return to_string(pliant::plan::parse_pins(text)); }, pybind11::arg("text"));
+  module.def(
+      "read_duration", [](const std::string& text, const std::string& what) { return pliant::parse_duration(text, what).value; },
+      pybind11::arg("text"), pybind11::arg("what"));
+  module.def(
+      "size_text", [](std::int64_t bytes) { return to_string(pliant::Bytes{bytes}); }, pybind11::arg("bytes"));
+  module.def(
+      "duration_text", [](double seconds) { return to_string(pliant::Seconds{seconds}); }, pybind11::arg("seconds"));
   module.def("layout", &pliant::native::layout, pybind11::arg("parameter"));
   pliant::native::bind_values(module);
   pliant::native::bind_engine(module);

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import os
 from dataclasses import dataclass
 
 import torch
@@ -54,7 +55,9 @@ def make(group: dist.ProcessGroup, lanes: int, deadline: float) -> Groups:
     key = hashlib.sha1(",".join(map(str, ranks)).encode()).hexdigest()[:16]
     number = _made.get(key, 0)
     _made[key] = number + 1
-    store = PrefixStore(f"pliant/{key}/{number}", distributed_c10d._get_default_store())
+    # Workers that torchrun starts again may find the store of the attempt before, with the addresses of processes that are gone.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = PrefixStore(f"pliant/{attempt}/{key}/{number}", distributed_c10d._get_default_store())
     rank, size = dist.get_rank(group), len(ranks)
     timeout = datetime.timedelta(seconds=deadline) + _BEHIND_DEADLINES
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import datetime
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -73,11 +74,9 @@ def disagreements(rank: int, size: int) -> None:
     disagree(["clip_norm"], models.mlp(), clip_norm=rank + 1.0)
     disagree(["check_every"], models.mlp(), check_every=rank)
 
-    names = models.mlp()
-    if rank == 1:
-        names.add_module("4x", names[4])
-        del names[4]
-    disagree(["parameter 4", "4.weight", "4x.weight"], names)
+    layers = list(models.mlp())
+    named = nn.Sequential(OrderedDict({"first": layers[0], "second" if rank == 0 else "two": layers[2], "third": layers[4]}))
+    disagree(["parameter 2", "second.weight", "two.weight"], named)
 
     # A model that can be used afterwards: nothing is half attached.
     model = models.ddp(models.mlp())
