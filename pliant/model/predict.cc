@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "pliant/common/errors.h"
 #include "pliant/model/exchange.h"
 #include "pliant/plan/density.h"
+#include "pliant/plan/fusion.h"
 
 namespace pliant::model {
 namespace {
@@ -187,18 +187,15 @@ plan::Link worst_link(const plan::World& world) {
 
 // Two groups: cut where the first holds half of the elements, or as little less as whole buckets allow.
 std::vector<Bucket> units(const plan::Plan& plan, const Inputs& inputs) {
-  if (plan.kind == plan::Kind::kGradients && plan.fuse == plan::Fusion::kBucket) return inputs.buckets;
-  const auto total = std::accumulate(inputs.buckets.begin(), inputs.buckets.end(), std::size_t{0},
-                                     [](std::size_t sum, const Bucket& bucket) { return sum + bucket.length; });
+  std::vector<std::size_t> lengths;
+  for (const Bucket& bucket : inputs.buckets) lengths.push_back(bucket.length);
+  const auto fusion = plan.kind == plan::Kind::kUpdates ? plan::Fusion::kAll : plan.fuse;
   std::vector<Bucket> groups;
-  const bool two = plan.kind == plan::Kind::kGradients && plan.fuse == plan::Fusion::kTwo;
-  std::size_t before = 0;
-  for (const Bucket& bucket : inputs.buckets) {
-    const bool second = two && groups.size() == 1 && 2 * (before + bucket.length) > total;
-    if (groups.empty() || second) groups.emplace_back();
-    groups.back().length += bucket.length;
-    groups.back().ready = bucket.ready;
-    before += bucket.length;
+  std::size_t next = 0;
+  for (const std::size_t count : plan::group_counts(fusion, lengths)) {
+    Bucket group{.ready = inputs.buckets[next + count - 1].ready};
+    for (const std::size_t last = next + count; next < last; ++next) group.length += lengths[next];
+    groups.push_back(group);
   }
   return groups;
 }
