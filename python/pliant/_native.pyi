@@ -58,6 +58,7 @@ class State:
     exchanges: int
     epoch: int
     plan: str
+    policy: str
     units: list[list[int]]
     voted: list[int]
     last_norm: float
@@ -78,6 +79,7 @@ class Engine:
         warm_up: int,
         ramp: bool,
         clip_norm: float,
+        adam: bool,
         facts: Sequence[tuple[str, str]],
         log: Callable[[int, str], None],
     ) -> None: ...

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -48,6 +49,8 @@ def attach(
     module = models.unwrap(ddp)
     stepped = None if optimizer is None else models.check_optimizer(optimizer)
     options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, selector)
+    if stepped is not None:
+        options = dataclasses.replace(options, adam=models.divides_by_second_moment(stepped))
     model = models.of_ddp(module)
     seat = hook.seat_of(module)
     if seat.averager is not None:

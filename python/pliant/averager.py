@@ -33,6 +33,7 @@ class Options:
     warm_up: int = 0
     ramp: bool = False
     check_every: int = 100
+    adam: bool = False  # the optimizer divides by a second moment
 
 
 class Averager:
@@ -142,6 +143,7 @@ class Averager:
             warm_up=options.warm_up,
             ramp=options.ramp,
             clip_norm=options.clip_norm,
+            adam=options.adam,
             facts=[("torch", str(torch.__version__)), ("Python", platform.python_version()), ("scaler", "no" if self._scaler is None else "yes")],
             log=_log,
         )

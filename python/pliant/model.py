@@ -99,6 +99,12 @@ def check_optimizer(optimizer: object) -> torch.optim.Optimizer:
     return inner
 
 
+def divides_by_second_moment(optimizer: torch.optim.Optimizer) -> bool:
+    """Adam and its kin: they bear late and rare exchanges less well, and the policy knows."""
+    names = " ".join(base.__name__ for base in type(optimizer).__mro__)
+    return any(word in names for word in ("Adam", "Adafactor", "Adagrad", "Adadelta", "RMSprop"))
+
+
 def _check(name: str, parameter: torch.Tensor) -> None:
     if parameter.is_complex():
         raise UnsupportedError(

@@ -92,7 +92,7 @@ def test_resumed_training_is_bit_identical(tmp_path: Any) -> None:
 def test_reshard_refuses_what_does_not_belong_together() -> None:
     import pliant
 
-    state = {"format": 1, "rank": 0, "world_size": 2, "parameters": {"a": [2]}, "plan": "auto", "epoch": 0, "step": 3, "units": [["a"]], "voted": []}
+    state = {"format": 1, "rank": 0, "world_size": 2, "parameters": {"a": [2]}, "plan": "auto", "policy": "", "epoch": 0, "step": 3, "units": [["a"]], "voted": []}
     state |= {"last_norm": 0.0, "residual": {"a": torch.ones(2)}}
     other = {**state, "rank": 1, "residual": {}}
     resharded = pliant.reshard([other, state], 3)
