@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#include "python/native/completion.h"
+
+#include <utility>
+
+#include "python/native/errors.h"
+
+namespace pliant::native {
+
+Completion::Completion(const pybind11::object& value)
+    : value_(torch::jit::toIValue(value, c10::PyObjectType::get())),
+      future_(c10::make_intrusive<c10::ivalue::Future>(c10::PyObjectType::get())) {}
+
+std::shared_ptr<torch::jit::PythonFutureWrapper> Completion::future() const {
+  return std::make_shared<torch::jit::PythonFutureWrapper>(future_);
+}
+
+void Completion::succeed() { future_->markCompleted(std::move(value_)); }
+
+void Completion::fail(const std::exception_ptr& why) {
+  if (interpreter_is_ending()) return;  // nobody is left to wait
+  std::exception_ptr error;
+  {
+    const pybind11::gil_scoped_acquire gil;
+    error = as_python_error(why);
+  }
+  future_->setError(std::move(error));
+}
+
+}  // namespace pliant::native

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// The future that a communication hook returns, completed by a lane. Its value is made beforehand, so that success needs no
+// GIL; only a failure takes it, to become an exception of Python's.
+#pragma once
+
+#include <torch/csrc/jit/python/pybind_utils.h>
+
+#include <exception>
+#include <memory>
+
+namespace pliant::native {
+
+class Completion {
+ public:
+  explicit Completion(const pybind11::object& value);  // with the GIL
+
+  [[nodiscard]] std::shared_ptr<torch::jit::PythonFutureWrapper> future() const;
+
+  // Either, once, from any thread, without the GIL.
+  void succeed();
+  void fail(const std::exception_ptr& why);
+
+ private:
+  c10::IValue value_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+}  // namespace pliant::native

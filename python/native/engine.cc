@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "python/native/engine.h"
+
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/StringUtil.h>
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "pliant/comm/c10d/communicator.h"
+#include "pliant/common/errors.h"
+#include "python/native/completion.h"
+
+namespace py = pybind11;
+
+namespace pliant::native {
+namespace {
+
+engine::Communicators communicators(const Groups& groups) {
+  engine::Communicators made;
+  const auto over = [&](const auto& backend) { return comm::c10d::over(backend, {.store = groups.store}); };
+  for (const auto& lane : groups.lanes) made.lanes.push_back(over(lane));
+  made.control = over(groups.control);
+  return made;
+}
+
+// What must be alike besides the number of entries.
+std::string shape_of(const at::Tensor& parameter) {
+  return fmt::format("{} as {}, strides {}", c10::toString(parameter.scalar_type()), c10::str(parameter.sizes()),
+                     c10::str(parameter.strides()));
+}
+
+std::vector<engine::Parameter> describe(const std::vector<std::string>& names, const std::vector<at::Tensor>& parameters) {
+  std::vector<engine::Parameter> described;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    described.push_back({names.at(p), static_cast<std::size_t>(parameters[p].numel()), shape_of(parameters[p])});
+  }
+  return described;
+}
+
+std::unordered_map<const at::TensorImpl*, int> places_of(const std::vector<at::Tensor>& parameters) {
+  std::unordered_map<const at::TensorImpl*, int> places;
+  for (const at::Tensor& parameter : parameters) places.emplace(parameter.unsafeGetTensorImpl(), static_cast<int>(places.size()));
+  return places;
+}
+
+// One bucket on its way: the frame's tensor, the floats that are exchanged (the same memory, or a copy if the frame's type is
+// another), and what was taken out of them beforehand.
+struct Journey {
+  at::Tensor bucket;
+  at::Tensor floats;
+  std::vector<engine::Piece> pieces;
+  std::vector<std::optional<at::Tensor>> carried;  // by piece
+  std::shared_ptr<Returned> returned;
+  at::RecordFunction range{at::RecordScope::USER_SCOPE};
+  std::optional<Completion> completion;
+
+  void depart() {
+    const c10::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      if (carried[i]) piece(i).sub_(flat(*carried[i]));
+    }
+  }
+  void arrive() {
+    const c10::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      if (carried[i]) piece(i).add_(flat(*carried[i]));
+      returned->remember(static_cast<std::size_t>(pieces[i].parameter), pieces[i].gradient);
+    }
+    if (!floats.is_same(bucket)) bucket.copy_(floats);
+  }
+
+ private:
+  [[nodiscard]] at::Tensor piece(std::size_t i) const {
+    return floats.narrow(0, pieces[i].gradient.data() - floats.const_data_ptr<float>(),
+                         static_cast<std::int64_t>(pieces[i].gradient.size()));
+  }
+  static at::Tensor flat(const at::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
+};
+
+void begin_range(Journey& journey, const Engine& engine) {
+  if (!journey.range.isActive()) return;
+  journey.range._setAsync();
+  journey.range.before(fmt::format("pliant::exchange {} entries, {}", journey.floats.numel(), to_string(engine.plan())));
+}
+
+}  // namespace
+
+TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
+                           engine::Options options)
+    : returned_(std::make_shared<Returned>(parameters)),
+      places_(places_of(parameters)),
+      engine_(communicators(groups), describe(names, parameters), std::move(options)) {}
+
+bool TensorEngine::is_dense() const { return engine_.plan().scheme == plan::Scheme::kDense; }
+
+std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(const py::object& bucket, const std::vector<at::Tensor>& parameters) {
+  const auto journey = std::make_shared<Journey>();
+  journey->bucket = py::cast<at::Tensor>(bucket);
+  journey->returned = returned_;
+  journey->completion.emplace(bucket);
+  const auto future = journey->completion->future();
+
+  const py::gil_scoped_release no_gil;
+  journey->floats = journey->bucket.scalar_type() == at::kFloat ? journey->bucket : journey->bucket.to(at::kFloat);
+  require(journey->floats.is_contiguous() && journey->floats.device().is_cpu(), "submit: a bucket that is not contiguous in host memory");
+  const bool dense = is_dense();
+  float* at = journey->floats.mutable_data_ptr<float>();
+  const float* end = at + journey->floats.numel();
+  for (const at::Tensor& parameter : parameters) {
+    const auto place = places_.find(parameter.unsafeGetTensorImpl());
+    require(place != places_.end(), "submit: a parameter of shape {} that the model did not have when it was attached",
+            c10::str(parameter.sizes()));
+    const auto size = static_cast<std::size_t>(parameter.numel());
+    require(size <= static_cast<std::size_t>(end - at), "submit: a bucket of {} entries is too small for its parameters",
+            journey->floats.numel());
+    journey->pieces.push_back({place->second, {at, size}});
+    journey->carried.push_back(dense ? std::nullopt : returned_->carried(static_cast<std::size_t>(place->second)));
+    at += size;
+  }
+  require(at == end, "submit: a bucket of {} entries is too large for its parameters", journey->floats.numel());
+  begin_range(*journey, engine_);
+  journey->depart();
+  engine_.submit({.pieces = journey->pieces, .owner = journey, .done = [journey](const std::exception_ptr& why) {
+                    std::exception_ptr failure = why;
+                    try {
+                      if (!failure) journey->arrive();
+                    } catch (...) {
+                      failure = std::current_exception();
+                    }
+                    journey->range.end();
+                    if (failure) {
+                      journey->completion->fail(failure);
+                    } else {
+                      journey->completion->succeed();
+                    }
+                  }});
+  return future;
+}
+
+void TensorEngine::begin_backward() {
+  if (is_dense()) {
+    returned_->carry_nothing();
+  } else {
+    returned_->carry();
+  }
+}
+
+}  // namespace pliant::native

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// The engine for tensors: buckets of any floating type in, futures out.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <unordered_map>
+#include <vector>
+
+#include "pliant/engine/engine.h"
+#include "python/native/returned.h"
+
+namespace pliant::native {
+
+struct Groups {  // one per lane and one for control, of the same ranks
+  std::vector<c10::intrusive_ptr<::c10d::Backend>> lanes;
+  c10::intrusive_ptr<::c10d::Backend> control;
+  c10::intrusive_ptr<::c10d::Store> store;  // where ranks leave word of whom they wait for
+};
+
+class TensorEngine {
+ public:
+  // Collective. Without the GIL.
+  TensorEngine(Groups groups, const std::vector<std::string>& names, std::vector<at::Tensor> parameters, engine::Options options);
+
+  // Averages a flat bucket in place: the gradients of these parameters, side by side. With the GIL, which it lets go.
+  std::shared_ptr<torch::jit::PythonFutureWrapper> submit(const pybind11::object& bucket, const std::vector<at::Tensor>& parameters);
+
+  // A backward is about to add to .grad.
+  void begin_backward();
+  [[nodiscard]] std::optional<double> rescaled() const { return returned_->rescaled(); }
+
+  [[nodiscard]] Engine& engine() { return engine_; }
+
+ private:
+  [[nodiscard]] bool is_dense() const;
+
+  std::shared_ptr<Returned> returned_;
+  std::unordered_map<const at::TensorImpl*, int> places_;  // of parameters
+  Engine engine_;
+};
+
+}  // namespace pliant::native

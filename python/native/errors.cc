@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#include "python/native/errors.h"
+
+#include <Python.h>
+
+#include <string>
+
+#include "pliant/comm/errors.h"
+#include "pliant/common/errors.h"
+#include "pliant/compress/payload.h"
+#include "pliant/engine/agreement.h"
+#include "pliant/exchange/complaint.h"
+
+namespace py = pybind11;
+
+namespace pliant::native {
+namespace {
+
+void set(const char* name, const std::exception& error) {
+  const py::object type = py::module_::import("pliant.errors").attr(name);
+  PyErr_SetString(type.ptr(), error.what());
+}
+
+void set(const comm::CommError& error) {
+  const comm::Failure& failure = error.failure();
+  const py::object type = py::module_::import("pliant.errors").attr("CommError");
+  const py::object value = type(error.what());
+  value.attr("rank") = failure.rank;
+  value.attr("peer") = failure.peer < 0 ? py::object(py::none()) : py::object(py::int_(failure.peer));
+  value.attr("epoch") = failure.place.epoch;
+  PyErr_SetObject(type.ptr(), value.ptr());
+}
+
+// Sets Python's error, or lets pass what is not ours.
+void translate(std::exception_ptr why) {
+  try {
+    if (why) std::rethrow_exception(why);
+  } catch (const comm::CommError& error) {
+    set(error);
+  } catch (const engine::Disagreement& error) {
+    set("DisagreementError", error);
+  } catch (const ContractError& error) {
+    set("ContractError", error);
+  } catch (const compress::PayloadError& error) {
+    set("PayloadError", error);
+  } catch (const exchange::RefusedByPeer& error) {
+    set("PayloadError", error);
+  } catch (const InputError& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+  } catch (const IoError& error) {
+    PyErr_SetString(PyExc_OSError, error.what());
+  }
+}
+
+}  // namespace
+
+void register_errors() { py::register_exception_translator(translate); }
+
+std::exception_ptr as_python_error(const std::exception_ptr& why) {
+  try {
+    translate(why);
+  } catch (py::error_already_set&) {
+    return std::current_exception();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  } catch (...) {
+    PyErr_SetString(PyExc_RuntimeError, "pliant: an exception that is none of the standard library's");
+  }
+  return std::make_exception_ptr(py::error_already_set());
+}
+
+bool interpreter_is_ending() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0 || Py_IsInitialized() == 0;
+#else
+  return _Py_IsFinalizing() != 0 || Py_IsInitialized() == 0;
+#endif
+}
+
+}  // namespace pliant::native

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// Our exceptions as Python's: each kind of failure is the class of that name in pliant.errors, with the same text.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <exception>
+
+namespace pliant::native {
+
+// Makes what is thrown by any bound function one of pliant.errors; what a person typed becomes ValueError.
+void register_errors();
+
+// The same for an exception that is not thrown here: a pybind11::error_already_set. With the GIL.
+[[nodiscard]] std::exception_ptr as_python_error(const std::exception_ptr& why);
+
+// No thread may take the GIL any more.
+[[nodiscard]] bool interpreter_is_ending();
+
+}  // namespace pliant::native

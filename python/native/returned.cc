@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include "python/native/returned.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+
+#include "python/native/layout.h"
+
+namespace pliant::native {
+namespace {
+
+// One entry in each quarter of a parameter: a rescale that leaves all four in step is one of the whole gradient.
+constexpr std::size_t kGlimpses = 4;
+
+// Two factors are one if they agree to this: a product rounded to bfloat16 is off by at most 2^-9.
+constexpr double kAlike = 1.0 / 128;
+
+bool alike(double a, double b) { return std::abs(a - b) <= kAlike * std::max(std::abs(a), std::abs(b)); }
+
+float rounded(float value, at::ScalarType type) {
+  if (type == at::kBFloat16) return static_cast<float>(c10::BFloat16(value));
+  if (type == at::kHalf) return static_cast<float>(c10::Half(value));
+  return value;
+}
+
+}  // namespace
+
+Returned::Returned(std::vector<at::Tensor> parameters) {
+  for (at::Tensor& parameter : parameters) {
+    auto strides = layout(parameter);
+    seats_.push_back({.parameter = std::move(parameter), .layout = std::move(strides)});
+  }
+}
+
+void Returned::remember(std::size_t parameter, std::span<const float> averages) {
+  Seat& seat = seats_[parameter];
+  seat.fresh = true;
+  seat.glimpses.clear();
+  for (std::size_t quarter = 0; quarter < kGlimpses; ++quarter) {
+    const std::size_t end = averages.size() * (quarter + 1) / kGlimpses;
+    for (std::size_t i = averages.size() * quarter / kGlimpses; i < end; ++i) {
+      if (averages[i] == 0) continue;
+      const float value = rounded(averages[i], seat.parameter.scalar_type());
+      if (value != 0 && std::isfinite(value)) seat.glimpses.push_back({static_cast<std::int64_t>(i), value});
+      break;
+    }
+  }
+}
+
+std::optional<double> Returned::factor(const Seat& seat, const at::Tensor& gradient) {
+  std::optional<double> found;
+  bool exactly_one = true;
+  for (const Glimpse& glimpse : seat.glimpses) {
+    const float now = entry(gradient, seat.layout, glimpse.at);
+    exactly_one &= now == glimpse.value;
+    const double here = static_cast<double>(now) / glimpse.value;
+    if (!std::isfinite(here) || (found && !alike(*found, here))) return std::nullopt;
+    if (!found) found = here;
+  }
+  return found && exactly_one ? 1.0 : found;
+}
+
+void Returned::carry() {
+  const c10::NoGradGuard no_grad;
+  for (Seat& seat : seats_) {
+    const at::Tensor& gradient = seat.parameter.grad();
+    const bool held = gradient.defined() && !seat.glimpses.empty() && gradient.sizes() == seat.parameter.sizes() && !gradient.is_sparse();
+    const std::optional<double> now = held ? factor(seat, gradient) : 0;
+    if (seat.fresh && now && *now != 0) {
+      at::Tensor copy = at::empty_strided(seat.parameter.sizes(), seat.layout, at::kFloat);
+      copy.copy_(gradient);
+      seat.carried = std::move(copy);
+    } else if (seat.fresh || (now && *now == 0)) {
+      seat.carried.reset();
+    }
+    seat.fresh = false;
+  }
+}
+
+void Returned::carry_nothing() {
+  for (Seat& seat : seats_) {
+    seat.carried.reset();
+    seat.fresh = false;
+  }
+}
+
+std::optional<double> Returned::rescaled() const {
+  std::optional<double> found;
+  for (const Seat& seat : seats_) {
+    const at::Tensor& gradient = seat.parameter.grad();
+    if (!seat.fresh || seat.glimpses.empty() || !gradient.defined() || gradient.sizes() != seat.parameter.sizes()) continue;
+    const auto here = factor(seat, gradient);
+    if (!here || *here == 0 || *here == 1 || (found && !alike(*found, *here))) return std::nullopt;
+    found = here;
+  }
+  return found;
+}
+
+}  // namespace pliant::native

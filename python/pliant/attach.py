@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""The one line: `averager = pliant.attach(ddp, optimizer)`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch._C._distributed_c10d import GradBucket
+from torch.futures import Future
+
+from pliant import _native, hook, model as models
+from pliant.averager import Averager, Options
+from pliant.errors import ContractError, UnsupportedError
+from pliant.watch import Watch
+
+Hook = Callable[[Any, GradBucket], Future[torch.Tensor]]
+
+
+def attach(
+    ddp: nn.Module,
+    optimizer: object = None,
+    plan: str = "auto",
+    *,
+    deadline: float | str | None = None,
+    lanes: int = 2,
+    clip_norm: float | None = None,
+    warm_up: int | None = None,
+    ramp: bool = False,
+    check_every: int = 100,
+    selector: Literal["native"] = "native",
+    scaler: object = None,
+) -> Averager:
+    """From now on this DDP object's gradients are exchanged by pliant. Collective: every rank of its process group calls it,
+    with the same arguments, which is checked.
+
+    plan: "auto", or any part of a plan, as docs/plans.md has it.
+    deadline: for each message, in seconds or as "30s"; left out, the timeout of the process group.
+    lanes: exchanges under way at once, each in a thread with connections of its own; 0: in the training thread.
+    clip_norm: each rank's own gradient is clipped to this norm before it is exchanged.
+    warm_up: so many steps are dense at first; with ramp=True they get sparser step by step.
+    check_every: exchanges between two comparisons of what the ranks applied; 0: never.
+    scaler: the GradScaler, if there is one: what is not sent yet is rescaled with the loss.
+    """
+    module = models.unwrap(ddp)
+    stepped = None if optimizer is None else models.check_optimizer(optimizer)
+    options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, selector)
+    if stepped is not None:
+        options = dataclasses.replace(options, adam=models.divides_by_second_moment(stepped))
+    model = models.of_ddp(module)
+    seat = hook.seat_of(module)
+    if seat.averager is not None:
+        raise ContractError("pliant is attached to this DDP object already; close() that averager first")
+    averager = Averager(options, module.process_group, model, scaler)
+    averager.start()
+    watch = Watch(averager, module, stepped)
+    seat.averager = averager
+
+    def leave() -> None:
+        watch.stop()
+        seat.averager = None
+
+    averager.on_close(leave)
+    return averager
+
+
+def comm_hook(
+    plan: str = "auto",
+    *,
+    model: nn.Module | None = None,
+    process_group: dist.ProcessGroup | None = None,
+    deadline: float | str | None = None,
+    lanes: int = 2,
+    clip_norm: float | None = None,
+    warm_up: int | None = None,
+    ramp: bool = False,
+    check_every: int = 100,
+    scaler: object = None,
+) -> tuple[Averager, Hook]:
+    """The bare pair for `register_comm_hook(state, hook)`; it may be made before the process group. `state` is the averager.
+
+    model: the module inside DDP. With it, parameters have their names in state_dict() and every step is exchanged by the plan;
+    without it the first step is a plain all-reduce, which shows the hook what there is. process_group: the one DDP was given.
+    """
+    options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, "native")
+    averager = Averager(options, process_group, None if model is None else models.of(model), scaler)
+    if model is not None:
+        watch = Watch(averager, model, None)
+        averager.on_close(watch.stop)
+    return averager, hook.hook
+
+
+def _options(
+    plan: str,
+    deadline: float | str | None,
+    lanes: int,
+    clip_norm: float | None,
+    warm_up: int | None,
+    ramp: bool,
+    check_every: int,
+    selector: str,
+) -> Options:
+    if _native.read_plan(plan).startswith("updates"):
+        raise UnsupportedError(f"plan '{plan}': this version of pliant exchanges gradients; plans of kind updates are not in it yet")
+    if selector != "native":
+        raise UnsupportedError(f"selector='{selector}': this version of pliant has 'native'")
+    if isinstance(deadline, str):
+        deadline = _native.read_duration(deadline, "deadline")
+    for name, value, least in (("lanes", lanes, 0), ("warm_up", warm_up or 0, 0), ("check_every", check_every, 0)):
+        if value < least:
+            raise ValueError(f"{name}={value}: at least {least}")
+    if deadline is not None and not deadline > 0:
+        raise ValueError(f"deadline={deadline}: more than 0 seconds")
+    if clip_norm is not None and not clip_norm > 0:
+        raise ValueError(f"clip_norm={clip_norm}: more than 0")
+    return Options(
+        plan=plan,
+        deadline=deadline,
+        lanes=lanes,
+        clip_norm=clip_norm or 0.0,
+        warm_up=warm_up or 0,
+        ramp=ramp,
+        check_every=check_every,
+    )

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""Averages the gradients of one model over the ranks of one process group."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
+from torch.futures import Future
+
+from pliant import _native, checkpoint, groups, hook, model as models
+from pliant.errors import ContractError
+from pliant.summary import Summary
+
+log = logging.getLogger("pliant")
+
+_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING)
+
+
+@dataclass(frozen=True)
+class Options:
+    plan: str
+    deadline: float | None = None  # seconds; None: the timeout of the user's group
+    lanes: int = 2
+    clip_norm: float = 0.0
+    warm_up: int = 0
+    ramp: bool = False
+    check_every: int = 100
+    adam: bool = False  # the optimizer divides by a second moment
+
+
+class Averager:
+    """Made by `attach` and `comm_hook`. Used by the thread that trains."""
+
+    def __init__(self, options: Options, group: dist.ProcessGroup | None, model: models.Model | None, scaler: Any = None) -> None:
+        self._options = options
+        self._group = group
+        self._model = model
+        self._scaler = scaler
+        self._engine: _native.Engine | None = None
+        self._pending: Mapping[str, Any] | None = None  # loaded before there was an engine
+        self._collected: list[torch.Tensor] = []  # parameters seen in buckets, until all are known
+        self._scale: float | None = None
+        self._closed: Summary | None = None
+        self._on_close: list[Callable[[], None]] = []
+        self._alone = False
+        self._restored = False
+        self._optimizer_restored = False
+        self._said: set[str] = set()
+        self._end: weakref.finalize[..., Averager] | None = None
+
+    # --- for people ---
+
+    @property
+    def plan(self) -> str:
+        """The plan in force, complete, as docs/plans.md writes it."""
+        return self._engine.plan if self._engine is not None else self.summary().plan
+
+    def set_plan(self, plan: str) -> None:
+        """From the next step on. Collective in effect: every rank says the same, at the same step."""
+        _native.read_plan(plan)
+        if self._engine is not None:
+            self._engine.set_plan(plan)
+        elif self._closed is not None:
+            raise ContractError("set_plan: this averager is closed")
+        else:
+            self._options = Options(**{**vars(self._options), "plan": plan})
+
+    def summary(self) -> Summary:
+        if self._closed is not None:
+            return self._closed
+        if self._engine is None:
+            return Summary(plan=_native.read_plan(self._options.plan))
+        return Summary.of(self._engine.summary(), self._known_model().entries)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What this rank needs to go on as if it had never stopped: tensors and plain values, between steps. One per rank."""
+        if self._engine is None:
+            if self._pending is not None:
+                return dict(self._pending)
+            raise ContractError("state_dict: " + ("this averager is closed" if self._closed else "there is none before the first step of a bare hook"))
+        rank, size = self._place()
+        return checkpoint.write(self._engine.state(), self._known_model(), rank=rank, world_size=size, scale=self._scale)
+
+    def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
+        """Of this rank, at the same world size (else `pliant.reshard` first). None or nothing: said once, training goes on."""
+        if not state:
+            self._say_once("no state", logging.WARNING, "no averager state to load: what was not sent yet is lost, training goes on")
+            return
+        if self._closed is not None:
+            raise ContractError("load_state_dict: this averager is closed")
+        self._restored = True
+        if self._engine is None:
+            self._pending = dict(state)
+            return
+        rank, size = self._place()
+        self._engine.restore(checkpoint.read(state, self._known_model(), rank=rank, world_size=size))
+        self._scale = state.get("scale")
+
+    def close(self) -> None:
+        """Waits for what is under way and ends our groups. From then on DDP averages as if pliant had never been there."""
+        if self._closed is not None:
+            return
+        last = self.summary()
+        engine, self._engine = self._engine, None
+        self._closed = last
+        for action in self._on_close:
+            action()
+        self._on_close.clear()
+        if self._end is not None:
+            self._end.detach()
+        if engine is not None:
+            engine.close()
+
+    # --- for the hooks ---
+
+    def start(self) -> None:
+        """Collective: groups of our own, and the check that all ranks mean the same."""
+        model, options = self._known_model(), self._options
+        _, size = self._place()
+        if size == 1:
+            self._alone = True
+            log.info("world size 1: nothing to average, gradients stay as they are")
+        group = self._user_group()
+        deadline = options.deadline if options.deadline is not None else groups.default_deadline(group)
+        made = groups.make(group, options.lanes, deadline)
+        self._engine = _native.Engine(
+            lanes=made.lanes,
+            control=made.control,
+            store=made.store,
+            names=model.names,
+            parameters=model.parameters,
+            plan=options.plan,
+            deadline=deadline,
+            check_every=options.check_every,
+            warm_up=options.warm_up,
+            ramp=options.ramp,
+            clip_norm=options.clip_norm,
+            adam=options.adam,
+            facts=[("torch", str(torch.__version__)), ("Python", platform.python_version()), ("scaler", "no" if self._scaler is None else "yes")],
+            log=_log,
+        )
+        self._end = weakref.finalize(self, self._engine.close)
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            self.load_state_dict(pending)
+
+    def on_bucket(self, bucket: GradBucket) -> Future[torch.Tensor]:
+        if self._closed is not None or bucket.buffer().is_sparse:
+            return hook.all_reduce(self._user_group(), bucket)
+        if self._engine is None:
+            if self._model is None:
+                return self._collect(bucket)
+            self.start()
+        if self._alone:
+            return hook.unchanged(bucket)
+        assert self._engine is not None
+        if bucket.index() == 0:
+            self._begin_step()
+        return self._engine.submit(bucket.buffer(), bucket.parameters())
+
+    def begin_backward(self) -> None:
+        if self._engine is not None and not self._alone:
+            self._engine.begin_backward()
+
+    def look_for_rescaling(self) -> None:
+        """Sparse averages are sums of many steps: whoever rescales them by this step's norm does not do what they mean to."""
+        if self._engine is None or self._alone or "rescaled" in self._said or " dense" in self._engine.plan:
+            return
+        factor = self._engine.rescaled()
+        if factor is None or (self._scale and abs(factor * self._scale - 1) < 1e-2):
+            return
+        self._say_once(
+            "rescaled",
+            logging.WARNING,
+            f"something multiplied the averaged gradients by {factor:.3g} (clip_grad_norm_?). Under a sparse plan they hold what several steps "
+            "have saved up, so their norm is not that of a gradient. Clip before the exchange instead: pliant.attach(..., clip_norm=...); "
+            "if it was a GradScaler, pass it: pliant.attach(..., scaler=scaler)",
+        )
+
+    def optimizer_was_restored(self) -> None:
+        self._optimizer_restored = True
+
+    def on_close(self, action: Callable[[], None]) -> None:
+        self._on_close.append(action)
+
+    # --- inside ---
+
+    def _begin_step(self) -> None:
+        assert self._engine is not None
+        if self._optimizer_restored and not self._restored:
+            self._say_once(
+                "not restored", logging.WARNING, "the optimizer was restored and the averager was not: what was not sent yet is lost, training goes on"
+            )
+        if self._scaler is not None:
+            scale = float(self._scaler.get_scale())
+            if self._scale is not None and scale != self._scale:
+                self._engine.rescale(scale / self._scale)
+            self._scale = scale
+
+    def _collect(self, bucket: GradBucket) -> Future[torch.Tensor]:
+        """A bare hook knows its model only after it has seen every bucket: the first step is a plain all-reduce."""
+        self._collected.extend(bucket.parameters())
+        if bucket.is_last():
+            self._model = models.anonymous(list(reversed(self._collected)))
+            self._collected.clear()
+        return hook.all_reduce(self._user_group(), bucket)
+
+    def _user_group(self) -> dist.ProcessGroup:
+        group = self._group if self._group is not None else dist.group.WORLD
+        if group is None:
+            raise ContractError("pliant: there is no process group yet; call torch.distributed.init_process_group() first")
+        return group
+
+    def _place(self) -> tuple[int, int]:
+        group = self._user_group()
+        return dist.get_rank(group), dist.get_world_size(group)
+
+    def _known_model(self) -> models.Model:
+        if self._model is None:
+            raise ContractError("pliant: a bare hook knows its model after the first step")
+        return self._model
+
+    def _say_once(self, what: str, level: int, text: str) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            log.log(level, text)
+
+
+def _log(severity: int, text: str) -> None:
+    log.log(_LEVELS[severity], text)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""An averager's state as a dict of tensors and plain values, and the same for another number of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from pliant import _native
+from pliant.errors import ContractError
+from pliant.model import Model
+
+FORMAT = 1
+
+
+def write(state: _native.State, model: Model, *, rank: int, world_size: int, scale: float | None) -> dict[str, Any]:
+    residual = {
+        name: model.unflatten(position, flat)
+        for position, (name, flat) in enumerate(zip(model.names, state.residual, strict=True))
+        if flat.numel() > 0  # an empty one is all zero
+    }
+    return {
+        "format": FORMAT,
+        "pliant": _native.version,
+        "rank": rank,
+        "world_size": world_size,
+        "parameters": {name: model.shape(position) for position, name in enumerate(model.names)},
+        "plan": state.plan,
+        "policy": state.policy,  # what measuring and deciding have learnt
+        "epoch": state.epoch,
+        "step": state.step,
+        "exchanges": state.exchanges,
+        "units": [[model.names[position] for position in unit] for unit in state.units],
+        "voted": list(state.voted),
+        "last_norm": state.last_norm,
+        "scale": scale,
+        "residual": residual,
+    }
+
+
+def read(saved: Mapping[str, Any], model: Model, *, rank: int, world_size: int) -> _native.State:
+    _check(saved, model, rank, world_size)
+    positions = {name: position for position, name in enumerate(model.names)}
+    residual = saved["residual"]
+    state = _native.State()
+    state.step = saved["step"]
+    state.exchanges = saved["exchanges"]
+    state.epoch = saved["epoch"]
+    state.plan = saved["plan"]
+    state.policy = saved["policy"]
+    state.units = [[positions[name] for name in unit] for unit in saved["units"]]
+    state.voted = list(saved["voted"])
+    state.last_norm = saved["last_norm"]
+    nothing = torch.empty(0)
+    state.residual = [model.flatten(position, residual[name]) if name in residual else nothing for position, name in enumerate(model.names)]
+    return state
+
+
+def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[str, Any]]:
+    """The states of all old ranks, in any order, as states for `world_size` new ones.
+
+    Each new rank starts with the mean of the old residuals, so that the mean over ranks, which is what training sees of them,
+    stays what it was. Their sum does not.
+    """
+    if not states:
+        raise ValueError("reshard: no states")
+    if world_size < 1:
+        raise ValueError(f"reshard: world_size={world_size}: at least 1")
+    old = sorted(states, key=lambda state: int(state["rank"]))
+    first = old[0]
+    if [state["rank"] for state in old] != list(range(first["world_size"])):
+        raise ValueError(f"reshard: needs the state of each of the {first['world_size']} ranks once, and has those of ranks {[state['rank'] for state in old]}")
+    for state in old[1:]:
+        for key in ("format", "world_size", "parameters", "plan", "epoch", "step", "units"):
+            if state[key] != first[key]:
+                raise ValueError(f"reshard: states of different runs or steps: {key} is {first[key]} on rank 0 and {state[key]} on rank {state['rank']}")
+    residual = {name: mean for name in first["parameters"] if (mean := _mean([state["residual"].get(name) for state in old])) is not None}
+    return [
+        {
+            **first,
+            "rank": rank,
+            "world_size": world_size,
+            "policy": "",  # another number of ranks is another network
+            "voted": [-1] * len(first["voted"]),  # whoever led may be gone
+            "last_norm": max(float(state["last_norm"]) for state in old),
+            "residual": {name: mean.clone() for name, mean in residual.items()},
+        }
+        for rank in range(world_size)
+    ]
+
+
+def _mean(residuals: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
+    there = [residual for residual in residuals if residual is not None]
+    if not there:
+        return None
+    total = torch.zeros_like(there[0], dtype=torch.float64)
+    for residual in there:
+        total += residual
+    return (total / len(residuals)).to(torch.float32)
+
+
+def _check(saved: Mapping[str, Any], model: Model, rank: int, world_size: int) -> None:
+    if saved.get("format") != FORMAT:
+        raise ContractError(f"load_state_dict: format {saved.get('format')}, and this version of pliant reads {FORMAT}")
+    if saved["world_size"] != world_size:
+        raise ContractError(
+            f"load_state_dict: a state of {saved['world_size']} ranks, and there are {world_size}. "
+            "Load the states of all ranks and give them to pliant.reshard(states, world_size) first."
+        )
+    if saved["rank"] != rank:
+        raise ContractError(f"load_state_dict: the state of rank {saved['rank']} on rank {rank}; each rank has its own")
+    shapes: dict[str, list[int]] = saved["parameters"]
+    missing = [name for name in model.names if name not in shapes]
+    surplus = [name for name in shapes if name not in model.names]
+    if missing or surplus:
+        raise ContractError(f"load_state_dict: another model: not in the state: {missing or 'none'}; not in the model: {surplus or 'none'}")
+    for position, name in enumerate(model.names):
+        if shapes[name] != model.shape(position):
+            raise ContractError(f"load_state_dict: parameter {name} is {shapes[name]} in the state and {model.shape(position)} in the model")

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""What can go wrong, by kind. What somebody typed (a plan, a duration) is a ValueError; these are the rest."""
+
+from __future__ import annotations
+
+
+class PliantError(RuntimeError):
+    """Any failure of pliant's own."""
+
+
+class CommError(PliantError):
+    """A peer is gone, or a deadline has passed. The averager is of no use afterwards; start again from a checkpoint."""
+
+    rank: int | None = None
+    """This rank, in the group that is averaged over."""
+    peer: int | None = None
+    """The rank it waited for, if that is known."""
+    epoch: int | None = None
+    """The plan epoch of the exchange."""
+
+
+class DisagreementError(PliantError):
+    """Ranks that must be alike are not. The text names the fact, two ranks and both values."""
+
+
+class ContractError(PliantError):
+    """A call that may not be made like this, or now. The text says why."""
+
+
+class PayloadError(PliantError):
+    """A message that does not fit what was expected: bytes changed on the way, or ranks run different programs."""
+
+
+class UnsupportedError(PliantError, TypeError):
+    """Something that pliant does not work with, by name, and what to do instead."""

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""What an averager has done so far, on this rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pliant import _native
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes per entry of the model. A float32 gradient is 4."""
+
+    residual: float = 0.0
+    base: float = 0.0
+    in_flight: float = 0.0
+    scratch: float = 0.0  # payloads and receive room
+
+
+@dataclass(frozen=True)
+class Summary:
+    plan: str
+    epoch: int = 0
+    steps: int = 0
+    exchanges: int = 0
+    voids: int = 0  # exchanges that some rank's non-finite gradient made void
+    bytes_sent: int = 0  # by this rank, control records included
+    control_bytes_sent: int = 0
+    seconds_on_the_wire: float = 0.0  # of all exchanges
+    seconds_coding: float = 0.0  # select, encode, decode
+    updated_fraction: float = 1.0  # of the last exchange
+    gain: float = 1.0
+    memory: Memory = field(default_factory=Memory)
+    decisions: tuple[str, ...] = ()  # the last few, oldest first
+
+    @staticmethod
+    def of(native: _native.Summary, entries: int) -> Summary:
+        memory = native.memory
+        return Summary(
+            plan=native.plan,
+            epoch=native.epoch,
+            steps=native.steps,
+            exchanges=native.exchanges,
+            voids=native.voids,
+            bytes_sent=native.sent,
+            control_bytes_sent=native.control_sent,
+            seconds_on_the_wire=native.on_the_wire,
+            seconds_coding=native.coding,
+            updated_fraction=native.updated_fraction,
+            gain=native.gain,
+            memory=Memory(*(size / entries for size in (memory.residual, memory.base, memory.in_flight, memory.scratch))),
+            decisions=tuple(native.decisions),
+        )
+
+    def __str__(self) -> str:
+        size, duration = _native.size_text, _native.duration_text
+        per_step = size(round(self.bytes_sent / self.steps)) if self.steps else "nothing"
+        lines = [
+            f"plan {self.plan} (epoch {self.epoch})",
+            f"steps {self.steps}, exchanges {self.exchanges}, of which void {self.voids}",
+            f"sent {size(self.bytes_sent)}, {per_step} a step; control records {size(self.control_bytes_sent)}",
+            f"on the wire {duration(self.seconds_on_the_wire)}, coding {duration(self.seconds_coding)}",
+            f"updated fraction {self.updated_fraction:.3g}, gain {self.gain:.3g}",
+            f"bytes per parameter: residual {self.memory.residual:.3g}, base {self.memory.base:.3g}, "
+            f"in flight {self.memory.in_flight:.3g}, scratch {self.memory.scratch:.3g}",
+            *self.decisions,
+        ]
+        return "\n".join(lines)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""Do the parts that were built fit the torch that is here?"""
+
+from __future__ import annotations
+
+
+def installed_torch() -> str:
+    """The version of torch, which is loaded: the binding needs its libraries in the process."""
+    try:
+        import torch
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        raise ImportError(
+            "pliant needs PyTorch, and there is none here. Install torch first, then pliant: its binding is built for one torch."
+        ) from None
+    return str(torch.__version__)
+
+
+def check_build(built_for: str, installed: str) -> None:
+    """A binding speaks the ABI of one torch. With another one it would crash rather than complain."""
+    if built_for != installed:
+        raise ImportError(
+            f"pliant was built for torch {built_for}, but torch {installed} is installed. Build it again for this one: "
+            "pip install --no-build-isolation --force-reinstall --no-deps . (in a checkout of pliant)"
+        )

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""Training with DDP: dense is DDP, sparse conserves and keeps replicas alike."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+import models
+import world
+
+
+def train(rank: int, plan: str | None, steps: int, **options: object) -> torch.Tensor:
+    import pliant
+
+    model = models.ddp(models.mlp(), bucket_cap_mb=0.004, **options)
+    optimizer = models.sgd(model)
+    averager = pliant.attach(model, optimizer, plan) if plan else None
+    for number in range(steps):
+        models.step(model, optimizer, rank, number)
+    result = models.flat(model)
+    if averager:
+        summary = averager.summary()
+        assert summary.steps == steps, summary
+        assert summary.bytes_sent > 0
+        averager.close()
+    return result
+
+
+def dense_is_ddp(rank: int, size: int) -> None:
+    """From the third step on the engine has DDP's own cut of the model: sums are then taken in the same order at any size."""
+    import pliant
+
+    for plan in ("gradients dense", "gradients dense reduce=engine values=f32 fuse=bucket"):
+        ours, plain = (models.ddp(models.mlp(), bucket_cap_mb=0.004) for _ in range(2))
+        optimizers = [models.sgd(ours), models.sgd(plain)]
+        averager = pliant.attach(ours, optimizers[0], plan)
+        for number in range(8):
+            if number == 2 and size > 2:
+                plain.load_state_dict(ours.state_dict())
+                optimizers[1].load_state_dict(copy.deepcopy(optimizers[0].state_dict()))
+            models.step(ours, optimizers[0], rank, number)
+            models.step(plain, optimizers[1], rank, number)
+            if number >= 2 or size == 2:
+                assert torch.equal(models.flat(ours), models.flat(plain)), (plan, number)
+        assert averager.summary().steps == 8
+        averager.close()
+
+
+def sparse_is_alike(rank: int, size: int) -> None:
+    for plan in ("union density=5%", "shared/star density=5% values=f16", "srs density=5% values=int8", "shared/var density=10% fuse=all"):
+        assert models.alike_on_all_ranks(train(rank, "gradients " + plan, 8)), plan
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_dense_is_ddp_bit_for_bit(ranks: int) -> None:
+    world.run(dense_is_ddp, ranks=ranks)
+
+
+def test_replicas_stay_alike() -> None:
+    world.run(sparse_is_alike, ranks=3)
