@@ -43,7 +43,7 @@ struct State {
   std::optional<plan::Plan> challenger = {};
   int confirmed = 0;  // decisions in a row at which the challenger was better
   std::optional<plan::Plan> after_trial = {};
-  std::int64_t tried = -1;         // step of the last trial
+  std::int64_t next_trial = 0;     // no trial before this step
   std::vector<double> marks = {};  // inputs at the last evaluation
   std::int64_t evaluated = -1;     // its step
   bool operator==(const State&) const = default;

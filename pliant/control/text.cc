@@ -31,7 +31,7 @@ void visit_fields(Value& state, Visit&& visit) {
   visit("challenger", state.challenger);
   visit("confirmed", state.confirmed);
   visit("after_trial", state.after_trial);
-  visit("tried", state.tried);
+  visit("next_trial", state.next_trial);
   visit("marks", state.marks);
   visit("evaluated", state.evaluated);
 }

@@ -71,9 +71,13 @@ Seconds play_gradients(std::span<const Flight> flights, Seconds compute, int lan
 // is shared. Played until the start has been forgotten, then averaged.
 Seconds play_updates(const Flight& flight, Seconds compute, int every, int late, int lanes) {
   if (late == 0 || lanes == 0) return compute + flight.total() / every;
+  if (late <= every) {  // it lands before the next one leaves, so nothing piles up
+    const Seconds exposed = std::max(flight.travel() - late * compute, Seconds{});
+    return compute + (flight.codec.depart + exposed + flight.codec.land) / every;
+  }
   const int in_flight = (late + every - 1) / every;
   const int warm = 2 * (in_flight + lanes);
-  const int measured = 8 * std::max(in_flight, 1) * std::min(lanes, 8);
+  const int measured = 8 * in_flight;
   std::vector<double> arrivals(static_cast<std::size_t>(warm + measured));  // of exchange e
   double now = 0;
   double wire_free = 0;
