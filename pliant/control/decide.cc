@@ -240,7 +240,6 @@ class Decider {
     out_.evaluated = true;
     out_.inputs = describe(inputs_.model);
     out_.candidates = static_cast<int>(evaluation.all().size());
-    out_.front = front(evaluation.all());
     const bool try_something = trial_due();
     const Prediction goal = evaluation.goal();
     state_.goal = goal.plan;
@@ -253,6 +252,7 @@ class Decider {
       consider(target, evaluation.predict(*state_.in_force), goal);
       if (!out_.changed && try_something) consider_trial(evaluation);
     }
+    if (out_.changed) out_.front = front(evaluation.all());
     out_.choice = *state_.in_force;
     if (!out_.chosen) out_.chosen = evaluation.predict(out_.choice);
   }

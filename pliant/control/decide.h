@@ -56,7 +56,7 @@ struct Decision {
   std::string inputs = {};          // for people
   bool evaluated = false;           // false: nothing had moved
   int candidates = 0;
-  std::vector<model::Prediction> front = {};  // of what was evaluated
+  std::vector<model::Prediction> front = {};  // of what was evaluated, if the plan changed
   std::optional<model::Prediction> chosen = {};
   plan::Plan choice = {};
   bool changed = false;
