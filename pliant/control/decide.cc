@@ -90,24 +90,32 @@ class Evaluation {
 
   [[nodiscard]] const std::vector<Prediction>& all() const { return all_; }
 
-  // What the policy wants, of the plans that `may` allows; nullptr if there is none.
+  template <typename May>
+  [[nodiscard]] Choices those(May may) const {
+    Choices some;
+    for (const Prediction& each : all_) {
+      if (may(each.plan)) some.push_back(&each);
+    }
+    return some;
+  }
+
+  // What the policy wants, of the plans that `may` allows; nothing if there is none.
   template <typename May>
   [[nodiscard]] std::optional<Prediction> best(May may) const {
-    std::vector<Prediction> allowed;
-    std::ranges::copy_if(all_, std::back_inserter(allowed), [&](const Prediction& each) { return may(each.plan); });
+    const Choices allowed = those(may);
     const Prediction* found = options_.policy == Policy::kKnee ? knee(allowed) : nullptr;
     if (found == nullptr) found = fastest_unless_plain_does(allowed);
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
 
   // Compression must be predicted to be clearly better than the engine's own all-reduce of plain floats.
-  [[nodiscard]] const Prediction* fastest_unless_plain_does(std::span<const Prediction> allowed) const {
+  [[nodiscard]] const Prediction* fastest_unless_plain_does(const Choices& allowed) const {
     const Prediction* best = fastest(allowed);
     const Prediction* plain = nullptr;
-    for (const Prediction& each : allowed) {
-      const bool is_plain = each.plan.scheme == plan::Scheme::kDense && each.plan.reduce == plan::AllReduce::kEngine &&
-                            each.plan.every == 1 && each.plan.late == 0;
-      if (is_plain && (plain == nullptr || each.speed() > plain->speed())) plain = &each;
+    for (const Prediction* each : allowed) {
+      const bool is_plain = each->plan.scheme == plan::Scheme::kDense && each->plan.reduce == plan::AllReduce::kEngine &&
+                            each->plan.every == 1 && each->plan.late == 0;
+      if (is_plain && (plain == nullptr || each->speed() > plain->speed())) plain = each;
     }
     return plain != nullptr && plain->speed() * options_.better_than_plain >= best->speed() ? plain : best;
   }
@@ -176,7 +184,6 @@ class Decider {
     out_.epoch = ++state_.epoch;
     out_.step = inputs_.step;
     out_.inputs_digest = digest(marks, inputs_, state_);
-    out_.inputs = describe(inputs_.model);
     if (inputs_.changed) state_.unsettled_until = inputs_.step + options_.settling_steps;
     if (options_.policy == Policy::kFixed) return fixed();
     const bool over = end_trial();
@@ -213,8 +220,8 @@ class Decider {
   // Because an input moved, or because time alone allows the next step: warm-up ends, the ramp has rested, a challenger waits
   // to be confirmed, a trial is due.
   [[nodiscard]] bool must_evaluate(const std::vector<double>& marks) const {
-    if (!state_.in_force || inputs_.changed || state_.challenger) return true;
-    if (inputs_.step < state_.unsettled_until) return true;
+    if (!state_.in_force || inputs_.changed || inputs_.step < state_.unsettled_until) return true;
+    if (state_.challenger && rested()) return true;
     if (state_.evaluated < options_.warm_up_steps && inputs_.step >= options_.warm_up_steps) return true;
     if (ramping() && ramp_floor(state_, options_, inputs_.step) < state_.in_force->density &&
         ramp_floor(state_, options_, state_.evaluated) >= state_.in_force->density)
@@ -223,19 +230,16 @@ class Decider {
     return moved(marks, state_.marks, inputs_.model, options_.tolerance);
   }
 
+  [[nodiscard]] bool rested() const { return state_.switched < 0 || inputs_.step - state_.switched >= options_.dwell_steps; }
   [[nodiscard]] bool warming_up() const { return inputs_.step < options_.warm_up_steps; }
   [[nodiscard]] bool ramping() const { return state_.goal && state_.goal->density < state_.in_force->density; }
-  [[nodiscard]] bool trial_due() const {
-    const std::int64_t period = options_.trial_period * state_.in_force->every;
-    return !warming_up() && inputs_.step >= std::max(state_.tried, std::int64_t{0}) + period && inputs_.step >= options_.stale_steps &&
-           inputs_.step >= state_.evaluated + period;
-  }
+  [[nodiscard]] bool trial_due() const { return !warming_up() && inputs_.step >= std::max(state_.next_trial, options_.stale_steps); }
 
   void evaluate(const std::vector<double>& marks) {
     const Evaluation evaluation(inputs_, options_, state_, book_);
     out_.evaluated = true;
+    out_.inputs = describe(inputs_.model);
     out_.candidates = static_cast<int>(evaluation.all().size());
-    out_.front = front(evaluation.all());
     const bool try_something = trial_due();
     const Prediction goal = evaluation.goal();
     state_.goal = goal.plan;
@@ -248,6 +252,7 @@ class Decider {
       consider(target, evaluation.predict(*state_.in_force), goal);
       if (!out_.changed && try_something) consider_trial(evaluation);
     }
+    if (out_.changed) out_.front = front(evaluation.all());
     out_.choice = *state_.in_force;
     if (!out_.chosen) out_.chosen = evaluation.predict(out_.choice);
   }
@@ -255,9 +260,7 @@ class Decider {
   // The nearest to the goal that may be in force now.
   [[nodiscard]] Prediction towards(const Prediction& goal, const Evaluation& evaluation) const {
     if (warming_up()) {
-      std::vector<Prediction> same_kind;
-      std::ranges::copy_if(evaluation.all(), std::back_inserter(same_kind),
-                           [&](const Prediction& each) { return each.plan.kind == goal.plan.kind; });
+      const Choices same_kind = evaluation.those([&](const Plan& plan) { return plan.kind == goal.plan.kind; });
       const Prediction* found = densest(same_kind, options_.warm_up_slowdown * goal.step);
       return found == nullptr || found->plan.density <= goal.plan.density ? goal : *found;
     }
@@ -299,8 +302,7 @@ class Decider {
     state_.challenger = target.plan;
     const bool unsettled = inputs_.step < state_.unsettled_until;
     const bool at_once = unsettled || gain >= options_.better_at_once;
-    const bool rested = unsettled || state_.switched < 0 || inputs_.step - state_.switched >= options_.dwell_steps;
-    if (!rested) {
+    if (!unsettled && !rested()) {
       out_.reason = fmt::format("{} would be {} better, but the last switch was {} steps ago", to_string(target.plan), percent(gain - 1),
                                 inputs_.step - state_.switched);
       return;
@@ -361,7 +363,8 @@ class Decider {
       oldest = &each;
       oldest_seen = seen;
     }
-    state_.tried = inputs_.step;  // also if there was none: ask again a period later
+    // Corrections age slowly: if none is stale now, the next look is worth its time when they have all grown older.
+    state_.next_trial = inputs_.step + (oldest == nullptr ? options_.stale_steps : options_.trial_period * now.every);
     if (oldest == nullptr) return;
     state_.after_trial = now;
     state_.in_force = oldest->plan;

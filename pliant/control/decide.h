@@ -43,7 +43,7 @@ struct State {
   std::optional<plan::Plan> challenger = {};
   int confirmed = 0;  // decisions in a row at which the challenger was better
   std::optional<plan::Plan> after_trial = {};
-  std::int64_t tried = -1;         // step of the last trial
+  std::int64_t next_trial = 0;     // no trial before this step
   std::vector<double> marks = {};  // inputs at the last evaluation
   std::int64_t evaluated = -1;     // its step
   bool operator==(const State&) const = default;
@@ -56,7 +56,7 @@ struct Decision {
   std::string inputs = {};          // for people
   bool evaluated = false;           // false: nothing had moved
   int candidates = 0;
-  std::vector<model::Prediction> front = {};  // of what was evaluated
+  std::vector<model::Prediction> front = {};  // of what was evaluated, if the plan changed
   std::optional<model::Prediction> chosen = {};
   plan::Plan choice = {};
   bool changed = false;

@@ -2,8 +2,8 @@
 #include "pliant/control/front.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
-#include <numeric>
 
 namespace pliant::control {
 namespace {
@@ -12,10 +12,10 @@ using model::Prediction;
 
 // Those that no other one matches in cost and beats in worth, cheapest first.
 template <typename Cost, typename Worth>
-std::vector<const Prediction*> unbeaten(std::vector<const Prediction*> all, Cost cost, Worth worth) {
+Choices unbeaten(Choices all, Cost cost, Worth worth) {
   std::ranges::stable_sort(
       all, [&](const Prediction* a, const Prediction* b) { return cost(*a) != cost(*b) ? cost(*a) < cost(*b) : worth(*a) > worth(*b); });
-  std::vector<const Prediction*> kept;
+  Choices kept;
   double best = -std::numeric_limits<double>::infinity();
   for (const Prediction* each : all) {
     if (worth(*each) <= best) continue;
@@ -29,28 +29,31 @@ double step_of(const Prediction& prediction) { return prediction.step.value; }
 
 }  // namespace
 
+Choices all_of(std::span<const Prediction> predictions) {
+  Choices all;
+  all.reserve(predictions.size());
+  for (const Prediction& each : predictions) all.push_back(&each);
+  return all;
+}
+
 std::vector<Prediction> front(std::span<const Prediction> all) {
-  std::vector<const Prediction*> pointers;
-  for (const Prediction& each : all) pointers.push_back(&each);
   std::vector<Prediction> kept;
-  for (const Prediction* each : unbeaten(std::move(pointers), step_of, [](const Prediction& p) { return p.efficiency; }))
-    kept.push_back(*each);
+  for (const Prediction* each : unbeaten(all_of(all), step_of, [](const Prediction& p) { return p.efficiency; })) kept.push_back(*each);
   return kept;
 }
 
-const Prediction* fastest(std::span<const Prediction> all) {
+const Prediction* fastest(const Choices& all) {
   const Prediction* best = nullptr;
-  for (const Prediction& each : all) {
-    if (best == nullptr || each.speed() > best->speed()) best = &each;
+  for (const Prediction* each : all) {
+    if (best == nullptr || each->speed() > best->speed()) best = each;
   }
   return best;
 }
 
-const Prediction* knee(std::span<const Prediction> all) {
-  std::vector<const Prediction*> gradients;
-  for (const Prediction& each : all) {
-    if (each.plan.kind == plan::Kind::kGradients) gradients.push_back(&each);
-  }
+const Prediction* knee(const Choices& all) {
+  Choices gradients;
+  std::ranges::copy_if(all, std::back_inserter(gradients),
+                       [](const Prediction* each) { return each->plan.kind == plan::Kind::kGradients; });
   const auto points = unbeaten(std::move(gradients), step_of, [](const Prediction& p) { return p.gain; });
   if (points.empty()) return nullptr;
   const auto [quickest, slowest] = std::pair{step_of(*points.front()), step_of(*points.back())};
@@ -60,12 +63,12 @@ const Prediction* knee(std::span<const Prediction> all) {
       points, {}, [&](const Prediction* p) { return scaled(step_of(*p), quickest, slowest) + scaled(1 / p->gain, least, most); });
 }
 
-const Prediction* densest(std::span<const Prediction> all, Seconds longest_step) {
+const Prediction* densest(const Choices& all, Seconds longest_step) {
   const Prediction* best = nullptr;
-  for (const Prediction& each : all) {
-    if (each.step > longest_step) continue;
-    const bool denser = best == nullptr || each.plan.density > best->plan.density;
-    if (denser || (each.plan.density == best->plan.density && each.speed() > best->speed())) best = &each;
+  for (const Prediction* each : all) {
+    if (each->step > longest_step) continue;
+    const bool denser = best == nullptr || each->plan.density > best->plan.density;
+    if (denser || (each->plan.density == best->plan.density && each->speed() > best->speed())) best = each;
   }
   return best;
 }

@@ -28,8 +28,8 @@ TEST(Front, KeepsWhatNobodyBeatsInBothRespects) {
 
 TEST(Front, ThePoliciesPickTheirPoints) {
   const std::vector<Prediction> all = {point(1, 0.3, 0.2), point(1.2, 0.7, 0.7), point(2, 0.9, 0.8), point(4, 1, 1)};
-  EXPECT_EQ(fastest(all), &all[1]);
-  EXPECT_EQ(knee(all), &all[1]);
+  EXPECT_EQ(fastest(all_of(all)), &all[1]);
+  EXPECT_EQ(knee(all_of(all)), &all[1]);
   EXPECT_EQ(fastest({}), nullptr);
   EXPECT_EQ(knee({}), nullptr);
 }
@@ -39,9 +39,9 @@ TEST(Front, TheDensestPlanIsBoundedByItsStep) {
   all[0].plan = plan::parse_plan("gradients union density=1%");
   all[1].plan = plan::parse_plan("gradients union density=10%");
   all[3].plan = plan::parse_plan("gradients srs density=10%");
-  EXPECT_EQ(densest(all, {5}), &all[2]);
-  EXPECT_EQ(densest(all, {3}), &all[3]);  // as dense as the other and faster
-  EXPECT_EQ(densest(all, {0.5}), nullptr);
+  EXPECT_EQ(densest(all_of(all), {5}), &all[2]);
+  EXPECT_EQ(densest(all_of(all), {3}), &all[3]);  // as dense as the other and faster
+  EXPECT_EQ(densest(all_of(all), {0.5}), nullptr);
 }
 
 TEST(Guards, HoldUnlessPinned) {
@@ -105,7 +105,7 @@ TEST(Knee, PicksThePublishedCollectiveInAll36Rows) {
         all.push_back(model::predict(plan, inputs, book));
       }
       const auto winner = std::ranges::min_element(row.ms.at(d)) - row.ms.at(d).begin();
-      EXPECT_EQ(knee(all) - all.data(), winner) << row.model << ", " << row.gigabits << " Gbit/s, density " << densities.at(d);
+      EXPECT_EQ(knee(all_of(all)) - all.data(), winner) << row.model << ", " << row.gigabits << " Gbit/s, density " << densities.at(d);
       ++rows;
     }
   }

@@ -67,7 +67,7 @@ struct Options {
   double trial_slowdown = 1.2;
 
   // Inputs that moved by less since the last evaluation do not start another. Links: or by twice their uncertainty, if that is more.
-  double tolerance = 0.1;
+  double tolerance = 0.15;
 };
 
 }  // namespace pliant::control

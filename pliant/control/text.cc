@@ -31,7 +31,7 @@ void visit_fields(Value& state, Visit&& visit) {
   visit("challenger", state.challenger);
   visit("confirmed", state.confirmed);
   visit("after_trial", state.after_trial);
-  visit("tried", state.tried);
+  visit("next_trial", state.next_trial);
   visit("marks", state.marks);
   visit("evaluated", state.evaluated);
 }
@@ -71,7 +71,7 @@ void read_into(Number& number, std::string_view text) {
 std::string to_string(const Decision& decision, bool details) {
   std::string text = fmt::format("step {}, epoch {}: {}{}{}\n  because {}\n", decision.step, decision.epoch, to_string(decision.choice),
                                  decision.changed ? " (new)" : "", decision.trial ? " (trial)" : "", decision.reason);
-  if (!details || !decision.evaluated) return text;
+  if (!details || decision.front.empty()) return text;
   text += fmt::format("  given {}; the front of {} plans:\n", decision.inputs, decision.candidates);
   for (const auto& prediction : decision.front) text += line_of(prediction);
   return text;

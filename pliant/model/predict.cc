@@ -71,9 +71,13 @@ Seconds play_gradients(std::span<const Flight> flights, Seconds compute, int lan
 // is shared. Played until the start has been forgotten, then averaged.
 Seconds play_updates(const Flight& flight, Seconds compute, int every, int late, int lanes) {
   if (late == 0 || lanes == 0) return compute + flight.total() / every;
+  if (late <= every) {  // it lands before the next one leaves, so nothing piles up
+    const Seconds exposed = std::max(flight.travel() - late * compute, Seconds{});
+    return compute + (flight.codec.depart + exposed + flight.codec.land) / every;
+  }
   const int in_flight = (late + every - 1) / every;
   const int warm = 2 * (in_flight + lanes);
-  const int measured = 8 * std::max(in_flight, 1) * std::min(lanes, 8);
+  const int measured = 8 * in_flight;
   std::vector<double> arrivals(static_cast<std::size_t>(warm + measured));  // of exchange e
   double now = 0;
   double wire_free = 0;
@@ -137,13 +141,32 @@ class Forecast {
       out.step = play_gradients(flights, inputs_.compute, inputs_.lanes);
     }
     out.exposed = out.step - inputs_.compute;
-    out.updated_fraction = updated_fraction(plan, inputs_.world.size, inputs_.overlap);
-    out.efficiency = efficiency(plan, out.updated_fraction, inputs_.adam, inputs_.efficiency);
-    out.gain = plan.scheme == plan::Scheme::kDense ? 1 : gain_at(inputs_.gain, plan.density);
+    const Worth& worth = worth_of(plan);
+    out.updated_fraction = worth.updated_fraction;
+    out.efficiency = worth.efficiency;
+    out.gain = worth.gain;
     return out;
   }
 
  private:
+  struct Worth {
+    plan::Plan of;  // kind, scheme, density, every and late count
+    double updated_fraction, efficiency, gain;
+  };
+
+  // Candidates differ in codes and schedules first, which do not change what a step is worth.
+  const Worth& worth_of(const plan::Plan& plan) const {
+    const plan::Plan& last = worth_.of;
+    const bool same = known_worth_ && last.kind == plan.kind && last.scheme == plan.scheme && last.density == plan.density &&
+                      last.every == plan.every && last.late == plan.late;
+    if (same) return worth_;
+    const double fraction = updated_fraction(plan, inputs_.world.size, inputs_.overlap);
+    worth_ = {plan, fraction, efficiency(plan, fraction, inputs_.adam, inputs_.efficiency),
+              plan.scheme == plan::Scheme::kDense ? 1 : gain_at(inputs_.gain, plan.density)};
+    known_worth_ = true;
+    return worth_;
+  }
+
   [[nodiscard]] Flight fly(const plan::Plan& plan, const Bucket& unit, Precision precision, Prediction& out) const {
     const int size = inputs_.world.size;
     const std::size_t kept = plan.scheme == plan::Scheme::kDense ? unit.length : plan::entries_of(plan.density, unit.length);
@@ -164,6 +187,8 @@ class Forecast {
   PriceBook& book_;
   plan::Link link_;
   std::array<std::vector<Bucket>, plan::kFusions.size()> units_;
+  mutable Worth worth_ = {};  // the last one asked for
+  mutable bool known_worth_ = false;
 };
 
 void check(const Inputs& inputs) {

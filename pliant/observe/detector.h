@@ -18,7 +18,8 @@ class Detector {
   static constexpr double kSlowerTwice = 1.386;    // log 4
   static constexpr double kFasterAtOnce = -1.099;  // log 1/3
 
-  // Small messages are held up by whatever a busy host does, by any factor: a single slow one says nothing.
+  // Small messages are held up by whatever a busy host does, by any factor: a single slow one says nothing, and two must be far beyond
+  // outliers.
   enum class Slow { kMayBeOnce, kMustBeTwice };
 
   // How many of the latest timings belong to the new network, this one included; 0 if nothing changed. After an alarm all starts anew.

@@ -108,9 +108,12 @@ plan::Link fit(const Window& exchanges, const Window& controls, const plan::Link
     normal.add(1, 0, 1, kPrior);
     normal.add(0, 1, 1, kPrior);
     const Factors x = solve(normal);
-    latency = std::max(latency * x.latency, least_latency);
-    per_byte = std::max(per_byte * x.per_byte, least_per_byte);
-    if (std::abs(x.latency - 1) < kSettled && std::abs(x.per_byte - 1) < kSettled) break;
+    const double next_latency = std::max(latency * x.latency, least_latency);
+    const double next_per_byte = std::max(per_byte * x.per_byte, least_per_byte);
+    const bool settled = std::abs(next_latency / latency - 1) < kSettled && std::abs(next_per_byte / per_byte - 1) < kSettled;
+    latency = next_latency;
+    per_byte = next_per_byte;
+    if (settled) break;
   }
   const double scale = spread * spread / normal.determinant();
   return {.latency = {latency},

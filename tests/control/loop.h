@@ -5,7 +5,7 @@
 
 #include <deque>
 #include <optional>
-#include <string>
+#include <vector>
 
 #include "pliant/control/decide.h"
 #include "pliant/observe/network.h"
@@ -71,8 +71,7 @@ class Loop {
   control::Options options;
   control::State state;
   model::PriceBook& book;
-  std::int64_t alarms = 0;
-  std::string record;  // every batch as a line
+  std::vector<observe::Batch> taken;  // everything that was observed
 
  private:
   struct Pending {
@@ -95,9 +94,8 @@ class Loop {
   }
 
   void take(const observe::Batch& batch) {
-    const auto taken = observed.take(batch);
-    inputs.changed = inputs.changed || taken.changed;
-    alarms += taken.changed ? 1 : 0;
+    taken.push_back(batch);
+    if (observed.take(batch).changed) inputs.changed = true;
     inputs.model.world = observed.world();
     inputs.model.corrections = observed.corrections();
     for (std::size_t i = 0; i < plan::kCorrections; ++i) inputs.last_seen.at(i) = observed.last_seen(i).value_or(-1);

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""pliant-plan as a user meets it: its verdict, its documents, its refusals.
+
+Usage: pliant_plan_test.py PLIANT_PLAN
+"""
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TOOL = ""
+BASE = ["--params", "25.6M", "--compute", "120ms", "--costs"]  # and a file, so that no machine's speed decides a test
+PER_ELEMENT = ("copy", "accumulate", "progress_accumulate", "accumulate_select", "progress_select", "fill_from_sparse", "add", "multiply")
+PER_ENTRY = ("trim", "gather_clear", "scatter_add", "f16_encode", "f16_decode", "int8_encode", "int8_decode", "int4_encode", "int4_decode",
+             "rice_encode", "rice_decode")  # fmt: skip
+
+
+def write_costs(path: Path) -> None:
+    rows = [{"operation": name, "ns_per_element": 0.5, "ns_per_entry": 0} for name in PER_ELEMENT]
+    rows += [{"operation": name, "ns_per_element": 0, "ns_per_entry": 2} for name in PER_ENTRY]
+    path.write_text(json.dumps({"pliant_costs": 1, "costs": rows}))
+
+
+def run(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TOOL, *options], capture_output=True, text=True, timeout=60)
+
+
+class Answers(unittest.TestCase):
+    def test_verdict_comes_first(self) -> None:
+        slow = run(*BASE, "--ranks", "8", "--link", "1gbit,1ms")
+        self.assertEqual(slow.returncode, 0, slow.stderr)
+        self.assertRegex(slow.stdout.splitlines()[0], r"^compress: \w+(/\w+)? at [\d.]+%.*, [\d.]+x$")
+        self.assertIn("Plain dense is within 2 % from", slow.stdout)
+        fast = run(*BASE, "--ranks", "8", "--link", "100gbit,10us")
+        self.assertEqual(fast.stdout.splitlines()[0], "do not compress: plain dense is within 2 %")
+
+    def test_one_line_for_each_scheme_and_plain_dense_last(self) -> None:
+        document = json.loads(run(*BASE, "--ranks", "8", "--link", "1gbit,1ms", "--json").stdout)
+        self.assertEqual({s["scheme"] for s in document["schemes"]}, {"dense", "union", "shared", "srs"})
+        speed_ups = [s["speed_up"] for s in document["schemes"]]
+        self.assertEqual(speed_ups, sorted(speed_ups, reverse=True))
+        self.assertEqual(document["best"]["speed_up"], speed_ups[0])
+        self.assertEqual(document["plain"]["speed_up"], 1)
+        rows = list(csv.DictReader(io.StringIO(run(*BASE, "--ranks", "8", "--link", "1gbit,1ms", "--csv").stdout)))
+        self.assertEqual([r["plan"] for r in rows], [s["plan"] for s in document["schemes"]] + [document["plain"]["plan"]])
+
+    def test_break_even_is_where_the_verdict_turns(self) -> None:
+        document = json.loads(run(*BASE, "--ranks", "8", "--link", "1gbit,50us", "--gradients-only", "--json").stdout)
+        edge = document["break_even_bits_per_second"]
+        for factor, verdict in ((0.9, "compress"), (1.1, "do not compress")):
+            link = f"{edge * factor / 1e6:.6f}mbit,50us"
+            self.assertTrue(run(*BASE, "--ranks", "8", "--link", link, "--gradients-only").stdout.startswith(verdict), link)
+
+    def test_pins_hold(self) -> None:
+        document = json.loads(run(*BASE, "--ranks", "8", "--link", "1gbit,1ms", "--plan", "gradients union density=1%", "--json").stdout)
+        self.assertIn("gradients union", document["best"]["plan"])
+        self.assertIn("density=1%", document["best"]["plan"])
+
+    def test_sweep_covers_all_links(self) -> None:
+        rows = json.loads(run(*BASE, "--ranks", "4", "--sweep", "--json").stdout)["sweep"]
+        self.assertEqual(len({r["link"] for r in rows}), 20)
+
+    def test_unequal_hosts(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "hosts.toml"
+            path.write_text('[[host]]\nlink = "1gbit,1ms"\nranks = 7\n[[host]]\nlink = "50mbit,5ms"\n')
+            unequal = json.loads(run(*BASE, "--links", str(path), "--json").stdout)
+        equal = json.loads(run(*BASE, "--ranks", "8", "--link", "1gbit,1ms", "--json").stdout)
+        self.assertGreater(unequal["plain"]["step_seconds"], 5 * equal["plain"]["step_seconds"])
+
+    def test_many_ranks(self) -> None:
+        done = run(*BASE, "--ranks", "512", "--link", "10gbit,1ms")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Refusals(unittest.TestCase):
+    def test_each_names_its_culprit(self) -> None:
+        good = {"--params": "25.6M", "--ranks": "8", "--link": "1gbit,1ms", "--compute": "120ms", "--costs": "none"}
+        cases = [
+            ({"--params": "25.6MB"}, "--params: '25.6MB'"),
+            ({"--params": "0"}, "--params: '0'"),
+            ({"--params": None}, "--params: it is needed"),
+            ({"--ranks": "0x"}, "--ranks"),
+            ({"--ranks": "-3"}, "--ranks: -3"),
+            ({"--ranks": None}, "--ranks: it is needed"),
+            ({"--link": "1gbit"}, "--link: '1gbit' is not bandwidth,latency"),
+            ({"--link": "1gbps,1ms"}, "--link"),
+            ({"--link": None}, "--link: it is needed"),
+            ({"--compute": "120"}, "--compute"),
+            ({"--compute": "0ms"}, "--compute: '0ms'"),
+            ({"--plan": "gradients unoin"}, "unknown word 'unoin'"),
+            ({"--policy": "best"}, "--policy: 'best'"),
+            ({"--p": "2"}, "--p: 2"),
+            ({"--lanes": "-1"}, "--lanes: -1"),
+            ({"--costs": "/nowhere/costs.json"}, "/nowhere/costs.json"),
+            ({"--links": "/nowhere.toml"}, "--links"),
+            ({"--links": "/nowhere.toml", "--link": None, "--ranks": None}, "cannot read '/nowhere.toml'"),
+            ({"--parms": "3"}, "did you mean '--params'?"),
+            ({"--log": "run.jsonl"}, "--log"),
+        ]
+        for change, culprit in cases:
+            options = [word for key, value in (good | change).items() if value is not None for word in (key, value)]
+            with self.subTest(options):
+                done = run(*options)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertEqual(done.stdout, "")
+                self.assertIn(culprit, done.stderr)
+                self.assertTrue(done.stderr.startswith("pliant-plan: "), done.stderr)
+
+    def test_bad_host_files(self) -> None:
+        cases = [
+            ("", "there is no [[host]]"),
+            ("[[host]]\nlnk = 1\n", "did you mean 'link'?"),
+            ("[[host]]\nranks = 2\n", "a host has no link"),
+            ('[[host]]\nlink = "fast"\n', "'fast' is not bandwidth,latency"),
+            ('[[host]]\nlink = "1gbit,1ms"\nranks = 0\n', "0 ranks on a host"),
+            ("[[host]\n", "line 1"),
+            ("hosts = 3\n", "'hosts' is not known"),
+        ]
+        for text, culprit in cases:
+            with self.subTest(text), tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "hosts.toml"
+                path.write_text(text)
+                done = run(*BASE, "--links", str(path))
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(culprit, done.stderr)
+
+
+if __name__ == "__main__":
+    TOOL = sys.argv.pop(1)
+    with tempfile.TemporaryDirectory() as costs:
+        write_costs(Path(costs) / "costs.json")
+        BASE.append(str(Path(costs) / "costs.json"))
+        unittest.main()

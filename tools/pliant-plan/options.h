@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// What a user asks pliant-plan.
+#pragma once
+
+#include <string>
+
+#include "pliant/control/options.h"
+#include "pliant/model/predict.h"
+
+namespace pliant::what_if {
+
+enum class Form { kTable, kJson, kCsv };
+
+struct Options {
+  model::Inputs inputs = {};  // world, buckets, compute, costs
+  control::Options control = {};
+  bool sweep = false;
+  Form form = Form::kTable;
+  std::string say = {};  // print this and leave
+};
+
+// Throws InputError that names the option and what is wrong with it.
+[[nodiscard]] Options parse_options(int argc, const char* const* argv);
+
+// "25.6M": K, M and G are decimal.
+[[nodiscard]] std::size_t parse_count(const std::string& text, const std::string& option);
+
+// Hosts one after the other, each with its link and how many ranks it has:
+//   [[host]]
+//   link = "1gbit,1ms"
+//   ranks = 2
+[[nodiscard]] plan::World parse_links(const std::string& path);
+
+}  // namespace pliant::what_if
