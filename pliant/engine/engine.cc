@@ -212,7 +212,7 @@ class Engine::Impl {
                                 .control = options_.control,
                                 .efficiency = options_.efficiency,
                                 .log = options_.log};
-    setup.control.candidates = {.pins = pins, .updates = options_.updates, .engine_all_reduce = own_all_reduce_};
+    setup.control.candidates = {.pins = pins, .updates = options_.updates, .engine_all_reduce = own_all_reduce_, .shared = options_.shared};
     policy_ = std::make_unique<AdaptivePolicy>(std::move(setup), gradients_.unit_lengths());
   }
 

@@ -32,6 +32,7 @@ using Log = std::function<void(Severity, std::string_view)>;
 struct Options {
   plan::Pins pins = {};  // what is fixed; nothing pinned is "auto"
   bool updates = false;  // the optimizer is at hand: plans of kind updates may be chosen
+  bool shared = true;    // false: contributions are picked elsewhere, and a rank cannot send what another one picks
   bool adam = false;     // it divides by a second moment
   // How what is not pinned is chosen. Complete pins (is_complete) are never departed from.
   control::Options control = {};

@@ -27,8 +27,9 @@ class Choices {
   // With one rank nothing travels: the plainest scheme that the pins allow.
   [[nodiscard]] std::vector<Scheme> scheme(const Plan&) const {
     std::vector<Scheme> schemes = pinned_or(pins_.scheme, kSchemes);
-    std::erase_if(schemes, [&](Scheme scheme) { return contradicts(&Pins::scheme, scheme); });
-    return alone() ? std::vector{schemes.front()} : schemes;
+    std::erase_if(schemes,
+                  [&](Scheme scheme) { return contradicts(&Pins::scheme, scheme) || (scheme == Scheme::kShared && !options_.shared); });
+    return alone() && !schemes.empty() ? std::vector{schemes.front()} : schemes;
   }
 
   [[nodiscard]] std::vector<Fusion> fuse(const Plan& plan) const {

@@ -45,11 +45,12 @@ engine::Log log_to(py::object sink) {
 std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, const py::object& control, const py::object& store,
                                           const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
                                           const std::string& plan, std::optional<double> deadline, int check_every, std::int64_t warm_up,
-                                          bool ramp, double clip_norm, bool adam, std::vector<std::pair<std::string, std::string>> facts,
-                                          py::object log) {
+                                          bool ramp, double clip_norm, bool adam, bool shared_scheme,
+                                          std::vector<std::pair<std::string, std::string>> facts, py::object log) {
   Groups groups{.control = shared<::c10d::Backend>(control), .store = shared<::c10d::Store>(store)};
   for (const py::object& lane : lanes) groups.lanes.push_back(shared<::c10d::Backend>(lane));
   engine::Options options{.pins = plan::parse_pins(plan),
+                          .shared = shared_scheme,
                           .adam = adam,
                           .check_every = check_every,
                           .warm_up = warm_up == 0 ? engine::WarmUp::kNone
@@ -118,7 +119,7 @@ void bind_engine(py::module_& module) {
   py::class_<TensorEngine>(module, "Engine")
       .def(py::init(&make_engine), py::kw_only(), py::arg("lanes"), py::arg("control"), py::arg("store"), py::arg("names"),
            py::arg("parameters"), py::arg("plan"), py::arg("deadline"), py::arg("check_every"), py::arg("warm_up"), py::arg("ramp"),
-           py::arg("clip_norm"), py::arg("adam"), py::arg("facts"), py::arg("log"))
+           py::arg("clip_norm"), py::arg("adam"), py::arg("shared"), py::arg("facts"), py::arg("log"))
       .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"))
       .def("begin_backward", &TensorEngine::begin_backward, NoGil())
       .def("rescaled", &TensorEngine::rescaled, NoGil())

@@ -80,6 +80,7 @@ class Engine:
         ramp: bool,
         clip_norm: float,
         adam: bool,
+        shared: bool,
         facts: Sequence[tuple[str, str]],
         log: Callable[[int, str], None],
     ) -> None: ...

@@ -32,7 +32,7 @@ def attach(
     warm_up: int | None = None,
     ramp: bool = False,
     check_every: int = 100,
-    selector: Literal["native"] = "native",
+    selector: Literal["native", "torch"] = "native",
     scaler: object = None,
 ) -> Averager:
     """From now on this DDP object's gradients are exchanged by pliant. Collective: every rank of its process group calls it,
@@ -44,6 +44,8 @@ def attach(
     clip_norm: each rank's own gradient is clipped to this norm before it is exchanged.
     warm_up: so many steps are dense at first; with ramp=True they get sparser step by step.
     check_every: exchanges between two comparisons of what the ranks applied; 0: never.
+    selector: "torch" accumulates and selects with torch operations where the gradients are, and moves only what is kept to the host.
+    Gradients on a device other than the CPU always do.
     scaler: the GradScaler, if there is one: what is not sent yet is rescaled with the loss.
     """
     module = models.unwrap(ddp)
@@ -106,8 +108,8 @@ def _options(
 ) -> Options:
     if _native.read_plan(plan).startswith("updates"):
         raise UnsupportedError(f"plan '{plan}': this version of pliant exchanges gradients; plans of kind updates are not in it yet")
-    if selector != "native":
-        raise UnsupportedError(f"selector='{selector}': this version of pliant has 'native'")
+    if selector not in ("native", "torch"):
+        raise ValueError(f"selector='{selector}': 'native' or 'torch'")
     if isinstance(deadline, str):
         deadline = _native.read_duration(deadline, "deadline")
     for name, value, least in (("lanes", lanes, 0), ("warm_up", warm_up or 0, 0), ("check_every", check_every, 0)):
@@ -125,4 +127,5 @@ def _options(
         warm_up=warm_up or 0,
         ramp=ramp,
         check_every=check_every,
+        selector=selector,
     )

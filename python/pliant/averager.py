@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
-from pliant import _native, checkpoint, groups, hook, model as models
+from pliant import _native, checkpoint, device, groups, hook, model as models
 from pliant.errors import ContractError
 from pliant.summary import Summary
 
@@ -34,6 +34,7 @@ class Options:
     ramp: bool = False
     check_every: int = 100
     adam: bool = False  # the optimizer divides by a second moment
+    selector: str = "native"
 
 
 class Averager:
@@ -51,6 +52,7 @@ class Averager:
         self._closed: Summary | None = None
         self._on_close: list[Callable[[], None]] = []
         self._alone = False
+        self._device: device.OnDevice | None = None
         self._restored = False
         self._optimizer_restored = False
         self._said: set[str] = set()
@@ -66,6 +68,8 @@ class Averager:
     def set_plan(self, plan: str) -> None:
         """From the next step on. Collective in effect: every rank says the same, at the same step."""
         _native.read_plan(plan)
+        if self._device is not None:
+            device.check(plan)
         if self._engine is not None:
             self._engine.set_plan(plan)
         elif self._closed is not None:
@@ -87,7 +91,10 @@ class Averager:
                 return dict(self._pending)
             raise ContractError("state_dict: " + ("this averager is closed" if self._closed else "there is none before the first step of a bare hook"))
         rank, size = self._place()
-        return checkpoint.write(self._engine.state(), self._known_model(), rank=rank, world_size=size, scale=self._scale)
+        state = checkpoint.write(self._engine.state(), self._known_model(), rank=rank, world_size=size, scale=self._scale)
+        if self._device is not None:
+            state["device_residual"] = self._device.state_dict()
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
         """Of this rank, at the same world size (else `pliant.reshard` first). None or nothing: said once, training goes on."""
@@ -103,6 +110,8 @@ class Averager:
         rank, size = self._place()
         self._engine.restore(checkpoint.read(state, self._known_model(), rank=rank, world_size=size))
         self._scale = state.get("scale")
+        if self._device is not None:
+            self._device.load_state_dict(state.get("device_residual", {}))
 
     def close(self) -> None:
         """Waits for what is under way and ends our groups. From then on DDP averages as if pliant had never been there."""
@@ -128,6 +137,10 @@ class Averager:
         if size == 1:
             self._alone = True
             log.info("world size 1: nothing to average, gradients stay as they are")
+        on_device = options.selector == "torch" or any(parameter.device.type != "cpu" for parameter in model.parameters)
+        if on_device:
+            device.check(options.plan)
+            self._device = device.OnDevice(model, options.clip_norm)
         group = self._user_group()
         deadline = options.deadline if options.deadline is not None else groups.default_deadline(group)
         made = groups.make(group, options.lanes, deadline)
@@ -142,9 +155,10 @@ class Averager:
             check_every=options.check_every,
             warm_up=options.warm_up,
             ramp=options.ramp,
-            clip_norm=options.clip_norm,
+            clip_norm=0.0 if on_device else options.clip_norm,
             adam=options.adam,
-            facts=[("torch", str(torch.__version__)), ("Python", platform.python_version()), ("scaler", "no" if self._scaler is None else "yes")],
+            shared=not on_device,
+            facts=[("torch", str(torch.__version__)), ("Python", platform.python_version()), ("scaler", "no" if self._scaler is None else "yes"), ("selector", "torch" if on_device else "native")],
             log=_log,
         )
         self._end = weakref.finalize(self, self._engine.close)
@@ -164,15 +178,17 @@ class Averager:
         assert self._engine is not None
         if bucket.index() == 0:
             self._begin_step()
+        if self._device is not None:
+            return self._device.submit(bucket, self._engine.plan, self._engine.submit)
         return self._engine.submit(bucket.buffer(), bucket.parameters())
 
     def begin_backward(self) -> None:
-        if self._engine is not None and not self._alone:
+        if self._engine is not None and not self._alone and self._device is None:
             self._engine.begin_backward()
 
     def look_for_rescaling(self) -> None:
         """Sparse averages are sums of many steps: whoever rescales them by this step's norm does not do what they mean to."""
-        if self._engine is None or self._alone or "rescaled" in self._said or " dense" in self._engine.plan:
+        if self._engine is None or self._alone or self._device is not None or "rescaled" in self._said or " dense" in self._engine.plan:
             return
         factor = self._engine.rescaled()
         if factor is None or (self._scale and abs(factor * self._scale - 1) < 1e-2):
@@ -203,6 +219,8 @@ class Averager:
             scale = float(self._scaler.get_scale())
             if self._scale is not None and scale != self._scale:
                 self._engine.rescale(scale / self._scale)
+                if self._device is not None:
+                    self._device.rescale(scale / self._scale)
             self._scale = scale
 
     def _collect(self, bucket: GradBucket) -> Future[torch.Tensor]:

@@ -77,6 +77,7 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
             if state[key] != first[key]:
                 raise ValueError(f"reshard: states of different runs or steps: {key} is {first[key]} on rank 0 and {state[key]} on rank {state['rank']}")
     residual = {name: mean for name in first["parameters"] if (mean := _mean([state["residual"].get(name) for state in old])) is not None}
+    on_device = {name: mean for name in first["parameters"] if (mean := _mean([state.get("device_residual", {}).get(name) for state in old])) is not None}
     return [
         {
             **first,
@@ -86,6 +87,7 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
             "voted": [-1] * len(first["voted"]),  # whoever led may be gone
             "last_norm": max(float(state["last_norm"]) for state in old),
             "residual": {name: mean.clone() for name, mean in residual.items()},
+            **({"device_residual": {name: mean.clone() for name, mean in on_device.items()}} if on_device else {}),
         }
         for rank in range(world_size)
     ]

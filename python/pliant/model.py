@@ -112,8 +112,6 @@ def _check(name: str, parameter: torch.Tensor) -> None:
         )
     if parameter.dtype not in _FLOATS:
         raise UnsupportedError(f"parameter {name} is {parameter.dtype}; pliant averages float32, bfloat16 and float16")
-    if parameter.device.type != "cpu":
-        raise UnsupportedError(f"parameter {name} is on {parameter.device}; this version of pliant averages gradients in host memory")
 
 
 def _with_sparse_gradients(module: nn.Module) -> set[int]:

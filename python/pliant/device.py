@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""Gradients that live on a device: accumulated, selected and scattered there by torch; only the kept entries visit the host.
+
+What is kept goes to the engine as a vector that is zero elsewhere, so the schemes, codes and checks are the same as for
+gradients in host memory. Whatever the engine does not send of it, and what it rounds away, stays in the engine's own residual;
+what was not kept stays in the residual here. Nothing is lost between the two. A follower of `shared` has on the host only what it
+would have sent itself, so that scheme is refused by `check`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import torch
+from torch._C._distributed_c10d import GradBucket
+from torch.futures import Future
+
+from pliant.errors import UnsupportedError
+from pliant.model import Model
+
+Submit = Callable[[torch.Tensor, list[torch.Tensor]], "Future[torch.Tensor]"]
+
+
+def check(plan: str) -> None:
+    """Refuses what the host cannot do with the kept entries alone."""
+    words = plan.split()
+    if any(word.startswith("shared") for word in words):
+        raise UnsupportedError(
+            f"plan '{plan}': under `shared` a rank sends what another one picked, and with selector='torch' the host has only what it picked itself. "
+            "Use union or srs."
+        )
+
+
+def density_of(plan: str) -> float:
+    """1 for dense plans."""
+    for word in plan.split():
+        if word.startswith("density="):
+            return float(word.removeprefix("density=").removesuffix("%")) / 100
+    return 1.0
+
+
+class OnDevice:
+    """The residual of one rank's model, where its parameters are."""
+
+    def __init__(self, model: Model, clip_norm: float) -> None:
+        self._clip_norm = clip_norm
+        self._names = {id(parameter): name for name, parameter in zip(model.names, model.parameters, strict=True)}
+        self._residual = {name: torch.zeros(p.numel(), device=p.device) for name, p in zip(model.names, model.parameters, strict=True)}
+        self._last_norm = 0.0
+        self._energy = 0.0
+
+    def submit(self, bucket: GradBucket, plan: str, submit: Submit) -> Future[torch.Tensor]:
+        buffer, parameters = bucket.buffer(), bucket.parameters()
+        host = self._take(buffer.to(torch.float32), parameters, density_of(plan))
+        if bucket.is_last():
+            self._last_norm, self._energy = math.sqrt(self._energy), 0.0
+
+        def land(future: Future[torch.Tensor]) -> torch.Tensor:
+            average = future.value()
+            changed = average.nonzero().view(-1)
+            buffer.zero_()
+            buffer[changed.to(buffer.device)] = average[changed].to(buffer.device, buffer.dtype)
+            return buffer
+
+        return submit(host, parameters).then(land)
+
+    def rescale(self, factor: float) -> None:
+        for residual in self._residual.values():
+            residual.mul_(factor)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        return {name: residual.cpu() for name, residual in self._residual.items() if bool(residual.any())}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        for name, residual in self._residual.items():
+            residual.zero_()
+            if name in state:
+                residual.copy_(state[name])
+
+    @property
+    def bytes(self) -> int:
+        return sum(residual.numel() * residual.element_size() for residual in self._residual.values())
+
+    def _take(self, gradient: torch.Tensor, parameters: list[torch.Tensor], density: float) -> torch.Tensor:
+        """Accumulates, and takes the largest entries out: a host vector that is zero where nothing was kept."""
+        gradient = self._clip(gradient)
+        host = torch.zeros(gradient.numel())
+        if not bool(gradient.isfinite().all()):
+            host[0] = math.nan  # voids the exchange on every rank; the residual stays as it was
+            return host
+        pieces = gradient.split([parameter.numel() for parameter in parameters])
+        # What backward did not reach rests: if no rank reached it, the frame would drop its average.
+        reached = [bool(piece.any()) for piece in pieces]
+        residuals = [self._residual[self._names[id(parameter)]] for parameter in parameters]
+        accumulated = torch.cat([piece + residual if there else piece for piece, residual, there in zip(pieces, residuals, reached, strict=True)])
+        keep = min(max(math.floor(density * accumulated.numel() + 0.5), 1), accumulated.numel())
+        kept = accumulated.abs().topk(keep, sorted=False).indices.sort().values
+        host[kept.cpu()] = accumulated[kept].cpu()
+        accumulated[kept] = 0
+        for rest, residual, there in zip(accumulated.split([p.numel() for p in pieces]), residuals, reached, strict=True):
+            if there:
+                residual.copy_(rest)
+        return host
+
+    def _clip(self, gradient: torch.Tensor) -> torch.Tensor:
+        """By the last step's norm: the other buckets of this one are not here yet."""
+        if self._clip_norm <= 0:
+            return gradient
+        self._energy += float(gradient.square().sum())
+        if not math.isfinite(self._last_norm) or self._last_norm <= self._clip_norm:
+            return gradient
+        return gradient * (self._clip_norm / self._last_norm)
+
+

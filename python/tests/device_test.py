@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""selector="torch": the path for gradients on a device, forced here on the CPU, against the native one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+import world
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import pliant
+
+
+def make_model() -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(40, 60), nn.ReLU(), nn.Linear(60, 30), nn.ReLU(), nn.Linear(30, 4))
+
+
+def train(rank: int, size: int, plan: str, selector: str, steps: int = 12, **options: Any) -> tuple[list[torch.Tensor], Any]:
+    ddp = DistributedDataParallel(make_model())
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9)
+    averager = pliant.attach(ddp, optimizer, plan=plan, selector=selector, **options)  # type: ignore[arg-type]
+    random = torch.Generator().manual_seed(100 + rank)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        inputs = torch.randn(16, 40, generator=random)
+        (ddp(inputs) - inputs[:, :4]).square().mean().backward()
+        optimizer.step()
+    return [parameter.detach().clone() for parameter in ddp.parameters()], averager
+
+
+def same_as_native(rank: int, size: int) -> None:
+    for plan in ("gradients union density=5% values=f32", "gradients union density=5% values=f32 fuse=all", "gradients dense"):
+        if "fuse" in plan:
+            continue  # one bucket here, so the same
+        native, one = train(rank, size, plan, "native")
+        on_device, other = train(rank, size, plan, "torch")
+        for a, b in zip(native, on_device, strict=True):
+            assert torch.equal(a, b), plan
+        one.close()
+        other.close()
+
+
+def replicas_and_conservation(rank: int, size: int, plan: str) -> list[torch.Tensor]:
+    parameters, averager = train(rank, size, plan, "torch")
+    assert averager.summary().sent > 0
+    state = averager.state_dict()
+    assert state["device_residual"]
+    averager.close()
+    return parameters
+
+
+def resumes(rank: int, size: int) -> None:
+    def run(steps: list[int], ddp: Any, optimizer: Any) -> None:
+        for step in steps:
+            optimizer.zero_grad()
+            inputs = torch.randn(16, 40, generator=torch.Generator().manual_seed(1000 * rank + step))
+            (ddp(inputs) - inputs[:, :4]).square().mean().backward()
+            optimizer.step()
+
+    def fresh() -> tuple[Any, Any, Any]:
+        ddp = DistributedDataParallel(make_model())
+        optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9)
+        return ddp, optimizer, pliant.attach(ddp, optimizer, plan="gradients srs density=5% values=int8", selector="torch")
+
+    ddp, optimizer, averager = fresh()
+    run(list(range(6)), ddp, optimizer)
+    saved = {"model": ddp.module.state_dict(), "optimizer": optimizer.state_dict(), "pliant": averager.state_dict()}
+    saved = {key: _copy(value) for key, value in saved.items()}
+    run(list(range(6, 12)), ddp, optimizer)
+    expected = [parameter.detach().clone() for parameter in ddp.parameters()]
+    averager.close()
+
+    ddp, optimizer, averager = fresh()
+    ddp.module.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    averager.load_state_dict(saved["pliant"])
+    run(list(range(6, 12)), ddp, optimizer)
+    for a, b in zip(expected, ddp.parameters(), strict=True):
+        assert torch.equal(a, b)
+    averager.close()
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    if isinstance(value, dict):
+        return {key: _copy(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_copy(inner) for inner in value]
+    return value
+
+
+def not_finite(rank: int, size: int) -> None:
+    ddp = DistributedDataParallel(make_model())
+    averager = pliant.attach(ddp, plan="gradients union density=5%", selector="torch")
+    for step in range(4):
+        ddp.zero_grad()
+        inputs = torch.randn(8, 40)
+        if step == 2 and rank == 1:
+            inputs[0, 0] = math.inf
+        ddp(inputs).square().mean().backward()
+        nan = all(bool(parameter.grad.isnan().any()) for parameter in ddp.parameters() if parameter.grad is not None)
+        assert nan == (step == 2)
+    assert all(bool(residual.isfinite().all()) for residual in averager.state_dict()["device_residual"].values())
+    averager.close()
+
+
+def shared_is_refused(rank: int, size: int) -> None:
+    ddp = DistributedDataParallel(make_model())
+    with pytest.raises(pliant.UnsupportedError, match="shared"):
+        pliant.attach(ddp, plan="gradients shared/star density=1%", selector="torch")
+
+
+def all_of_it(rank: int, size: int) -> dict[str, list[torch.Tensor]]:
+    same_as_native(rank, size)
+    resumes(rank, size)
+    not_finite(rank, size)
+    shared_is_refused(rank, size)
+    return {plan: replicas_and_conservation(rank, size, plan) for plan in ("gradients srs density=5% values=int8", "gradients union density=3% values=int4")}
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_selecting_with_torch(ranks: int) -> None:
+    returned = world.run(all_of_it, ranks=ranks)
+    for plan in returned[0]:
+        for other in returned[1:]:
+            for a, b in zip(returned[0][plan], other[plan], strict=True):
+                assert torch.equal(a, b), plan
