@@ -289,7 +289,7 @@ class Engine::Impl {
   // this at the same step, from the same bytes.
   void begin_step() {
     if (round_ >= kRecordAge) take_in(round_ - kRecordAge + 1);
-    gradients_.settle_units();
+    gradients_.wait();
     policy_->note_units(gradients_.unit_lengths());
     if (plan_ && gradients_.last_updated_fraction() > 0) policy_->note_result(*plan_, gradients_.last_updated_fraction());
     const Choice choice = policy_->choose(round_);

@@ -42,8 +42,10 @@ struct Piece {
 
 struct Submission {
   std::vector<Piece> pieces;
-  std::shared_ptr<const void> owner = {};             // keeps the memory of the pieces until done
-  std::function<void(std::exception_ptr)> done = {};  // once: the averages are there, or why not
+  std::shared_ptr<const void> owner = {};  // keeps the memory of the pieces until done
+  // Once: the averages are there, or why not. In the first two steps this comes after the step's last submission. Averages may
+  // be used once all of a step are there: a void among them voids the others.
+  std::function<void(std::exception_ptr)> done = {};
 };
 
 // All tensors of one kind, in the engine's order.

@@ -310,6 +310,26 @@ TEST(Engine, NonFiniteGradientsVoidTheExchangeAndLeaveTheResidualAlone) {
   });
 }
 
+// What other buckets of that step had sent is not lost with it.
+TEST(Engine, AVoidBucketVoidsItsWholeStep) {
+  std::vector<double> before(2), after(2);
+  run_engines("a void among others", 2, 2, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), parameters(), options("gradients union density=5% fuse=bucket"));
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      Tensors mine = random_gradient(rank, step);
+      submit_in_buckets(engine, mine, 0);
+    }
+    before[static_cast<std::size_t>(rank)] = sum(engine.state().residual);
+    Tensors mine = random_gradient(rank, 4);
+    for (auto& tensor : mine) std::ranges::fill(tensor, 1e-30F);  // so that the residual is all there is to send
+    if (rank == 1) mine[2][5] = std::numeric_limits<float>::quiet_NaN();
+    submit_in_buckets(engine, mine, 0);
+    for (const auto& tensor : mine) EXPECT_TRUE(std::ranges::all_of(tensor, [](float v) { return std::isnan(v); }));
+    after[static_cast<std::size_t>(rank)] = sum(engine.state().residual);
+  });
+  EXPECT_NEAR(before[0] + before[1], after[0] + after[1], 1e-2);
+}
+
 TEST(Engine, RefusesWhatIsNotAStep) {
   run_engines("misuse", 1, 0, [&](int, Communicators communicators) {
     Engine engine(std::move(communicators), parameters(), options("gradients dense"));

@@ -14,8 +14,14 @@ namespace pliant::engine {
 namespace {
 
 // DDP cuts its buckets anew after the first step, by the order in which gradients became ready: the second step's are the
-// ones that stay.
-constexpr std::uint64_t kAdoptAfterStep = 1;
+// ones that stay. Until then each step is exchanged as it was cut, once all of it is there.
+constexpr std::uint64_t kLastAdopted = 1;
+
+std::vector<int> all_parameters(const Arrangement& arrangement) {
+  std::vector<int> all;
+  for (const auto& unit : arrangement.units()) all.insert(all.end(), unit.begin(), unit.end());
+  return all;
+}
 
 bool all_zero(std::span<const float> values) {
   return std::ranges::all_of(values, [](float value) { return value == 0; });
@@ -45,16 +51,8 @@ class Gradients::Waiting {
 };
 
 struct Gradients::Step {
-  Step(const Record& about, const plan::Plan& in_force, std::size_t parameters, std::size_t groups)
-      : number(about.step),
-        plan(in_force),
-        epoch(about.epoch),
-        pieces(parameters),
-        waiting(parameters),
-        missing(groups),
-        groups_left(groups),
-        updated(groups, 0.0),
-        record(about) {}
+  Step(const Record& about, const plan::Plan& in_force, std::size_t parameters)
+      : number(about.step), plan(in_force), epoch(about.epoch), pieces(parameters), waiting(parameters), record(about) {}
 
   const std::uint64_t number;
   const plan::Plan plan;
@@ -69,8 +67,10 @@ struct Gradients::Step {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::size_t groups_left;      // this and the rest: guarded by the mutex
+  std::size_t groups_applied = 0;
+  std::size_t groups_left = 0;  // this and the rest: guarded by the mutex
   double energy = 0;            // of the gradient, for clip_norm
+  std::vector<bool> voids;      // by group
   std::vector<double> updated;  // fraction, by group
   Seconds landed;
   Record record;
@@ -147,13 +147,6 @@ void Gradients::form_groups(plan::Fusion fusion) {
   voted_.clear();
 }
 
-void Gradients::settle_units() {
-  wait();
-  if (!adopted_) return;
-  arrange(Arrangement(sizes_, *std::exchange(adopted_, std::nullopt)));
-  adopting_ = false;
-}
-
 std::vector<std::size_t> Gradients::unit_lengths() const {
   std::vector<std::size_t> lengths;
   for (std::size_t u = 0; u < arrangement_.units().size(); ++u) lengths.push_back(arrangement_.entries({u, 1}).count);
@@ -161,17 +154,9 @@ std::vector<std::size_t> Gradients::unit_lengths() const {
 }
 
 void Gradients::begin_step(std::uint64_t number, const plan::Plan& plan, std::uint32_t epoch) {
-  settle_units();
-  form_groups(plan.fuse);
-  step_ = std::make_shared<Step>(Record{.epoch = epoch, .step = number}, plan, sizes_.size(), groups_.size());
-  for (std::size_t g = 0; g < groups_.size(); ++g) step_->missing[g] = groups_[g].parameters.size();
-
-  std::string identity = to_string(plan);
-  for (const auto& unit : arrangement_.units()) {
-    identity += '/';
-    for (const int parameter : unit) identity += std::to_string(parameter) + ',';
-  }
-  step_->record.plan = static_cast<std::uint32_t>(pliant::hash(std::string_view(identity)));
+  wait();
+  step_ = std::make_shared<Step>(Record{.epoch = epoch, .step = number}, plan, sizes_.size());
+  prepare(*step_);
 
   last_begin_ = std::exchange(begin_, crew_.now());
   if (previous_ != nullptr) {
@@ -179,6 +164,22 @@ void Gradients::begin_step(std::uint64_t number, const plan::Plan& plan, std::ui
     step_->record.exposed = static_cast<float>(std::max(0.0, (previous_->landed - previous_->last_submitted).value));
     step_->record.spread = static_cast<float>((previous_->last_submitted - last_begin_).value);
   }
+}
+
+void Gradients::prepare(Step& step) {
+  form_groups(step.plan.fuse);
+  step.missing.clear();
+  for (const Group& group : groups_) step.missing.push_back(group.parameters.size());
+  step.groups_left = groups_.size();
+  step.updated.assign(groups_.size(), 0.0);
+  step.voids.assign(groups_.size(), false);
+
+  std::string identity = to_string(step.plan);
+  for (const auto& unit : arrangement_.units()) {
+    identity += '/';
+    for (const int parameter : unit) identity += std::to_string(parameter) + ',';
+  }
+  step.record.plan = static_cast<std::uint32_t>(pliant::hash(std::string_view(identity)));
 }
 
 bool Gradients::submit(Submission submission) {
@@ -204,8 +205,15 @@ bool Gradients::submit(Submission submission) {
   step->last_submitted = crew_.now();
   const bool last = step->submitted == sizes_.size();
   if (last) {
-    if (adopting_ && step->number == kAdoptAfterStep && step->seen != arrangement_.units()) adopted_ = step->seen;
     previous_ = std::exchange(step_, nullptr);
+    if (adopting_ && step->seen != arrangement_.units()) {
+      arrange(Arrangement(sizes_, step->seen));
+      prepare(*step);
+    }
+    if (adopting_) seen = all_parameters(arrangement_);
+    adopting_ = adopting_ && step->number < kLastAdopted;
+  } else if (adopting_) {
+    return false;
   }
   for (const int parameter : seen) --step->missing[group_of_[static_cast<std::size_t>(parameter)]];
   while (step->next_group < groups_.size() && step->missing[step->next_group] == 0) dispatch(step, step->next_group++);
@@ -258,6 +266,7 @@ void Gradients::exchange(comm::Communicator& communicator, Step& step, const Job
     wire_.enter(job.number);
     wire_.leave();
   }
+  void_together(step);
   if (failure) {
     for (const auto& waiting : step.waiting) {
       if (waiting != nullptr) waiting->finish(failure);
@@ -269,6 +278,27 @@ void Gradients::exchange(comm::Communicator& communicator, Step& step, const Job
   const std::lock_guard lock(step.mutex);
   if (--step.groups_left == 0) finish(step);
   step.changed.notify_all();
+}
+
+// One exchange of a step was void, another was not, and the last one is just through: whoever sees NaN skips the whole step, so
+// what the other exchanges brought would be lost. It goes to the residual instead, the average to everybody's, which adds up to
+// what was sent; and the whole step is not a number, alike on all ranks. The frame looks at no average before it has all.
+void Gradients::void_together(Step& step) {
+  const std::lock_guard lock(step.mutex);
+  if (++step.groups_applied < groups_.size() || std::ranges::count(step.voids, true) == 0 || crew_.fault.first() != nullptr) return;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    if (step.voids[g]) continue;
+    for (const int parameter : groups_[g].parameters) {
+      const Range place = arrangement_.place(parameter);
+      const auto average = step.pieces[static_cast<std::size_t>(parameter)];
+      const auto residual = residual_.span().subspan(place.begin, place.count);
+      for (std::size_t i = 0; i < place.count; ++i) {
+        if (std::isfinite(residual[i] + average[i])) residual[i] += average[i];
+      }
+      std::ranges::fill(average, std::numeric_limits<float>::quiet_NaN());
+    }
+    groups_[g].bucket->residual_used = true;
+  }
 }
 
 void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& job, bool& passed) {
@@ -310,6 +340,7 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
   }
   const std::lock_guard lock(step.mutex);
   step.updated[job.group] = report.updated_fraction;
+  step.voids[job.group] = report.is_void;
   Record& record = step.record;
   record.wire[std::min(job.group, kRecordTimes - 1)] += static_cast<float>(report.wire.value);
   record.coding += static_cast<float>((report.select + report.encode + report.decode).value);
@@ -350,7 +381,7 @@ void Gradients::rescale(double factor) {
 
 void Gradients::write(State& state) const {
   state.exchanges = exchanges_;
-  state.units = adopted_ ? *adopted_ : arrangement_.units();
+  state.units = arrangement_.units();
   for (const Group& group : groups_) state.voted.push_back(group.bucket->voted.value_or(-1));
   state.last_norm = last_norm_;
   for (std::size_t p = 0; p < sizes_.size(); ++p) {
@@ -376,8 +407,7 @@ void Gradients::read(const State& state) {
   groups_.clear();
   fusion_.reset();
   arrangement_ = std::move(next);
-  adopted_.reset();
-  adopting_ = state.step <= kAdoptAfterStep;
+  adopting_ = state.step <= kLastAdopted;
   exchanges_ = state.exchanges;
   voted_ = state.voted;
   last_norm_ = state.last_norm;

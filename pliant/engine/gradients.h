@@ -31,8 +31,6 @@ class Gradients {
   // Until everything that was submitted is done.
   void wait();
 
-  // Between steps: waits for the last one, and takes over the frame's buckets if it is time to.
-  void settle_units();
   [[nodiscard]] std::vector<std::size_t> unit_lengths() const;
   [[nodiscard]] double last_updated_fraction() const { return last_updated_fraction_; }  // of the last step; 0: none yet
 
@@ -56,6 +54,8 @@ class Gradients {
   class Resting;
 
   void arrange(Arrangement next);
+  void prepare(Step& step);
+  void void_together(Step& step);
   void form_groups(plan::Fusion fusion);
   void dispatch(const std::shared_ptr<Step>& step, std::size_t group);
   struct Job {
@@ -82,9 +82,8 @@ class Gradients {
   std::uint64_t exchanges_ = 0;     // dispatched, ever
   std::uint64_t passed_ = 0;        // dispatched by this engine
   Turnstile wire_;
-  bool adopting_ = true;          // units are taken from the frame's buckets, once
-  std::optional<Units> adopted_;  // from the next step on
-  std::vector<int> voted_;        // restored, for groups that are yet to be formed
+  bool adopting_ = true;    // units are taken from the frame's buckets, once
+  std::vector<int> voted_;  // restored, for groups that are yet to be formed
   double last_norm_ = 0;
   double last_updated_fraction_ = 0;
   Seconds last_begin_;
