@@ -88,9 +88,9 @@ def calibrate() -> None:
     training.start()
     ours = Contender(SPARSE)
     ours.steps(3)
-    before = ours.averager.summary().sent
+    before = ours.averager.summary().bytes_sent
     ours.steps(4)
-    sent = (ours.averager.summary().sent - before) / 4
+    sent = (ours.averager.summary().bytes_sent - before) / 4
     seconds = [training.timed(lambda: ours.local_steps(1)) for _ in range(5)]
     training.say(sent=sent, compute=sorted(seconds)[2])
     ours.averager.close()

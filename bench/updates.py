@@ -59,7 +59,7 @@ def calibrate() -> None:
     ours.steps(TURN)
     after = ours.averager.summary()
     seconds = sorted(training.timed(lambda: alone.local_steps(1)) for _ in range(5))
-    training.say(sent=(after.sent - before.sent) / (after.exchanges - before.exchanges), compute=seconds[2])
+    training.say(sent=(after.bytes_sent - before.bytes_sent) / (after.exchanges - before.exchanges), compute=seconds[2])
     ours.averager.close()
 
 
