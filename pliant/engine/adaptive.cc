@@ -32,6 +32,11 @@ double most(std::span<const Record> records, auto&& of) {
   return value;
 }
 
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
 double on_the_wire(const Record& record) { return std::accumulate(record.wire.begin(), record.wire.end(), 0.0); }
 
 }  // namespace
@@ -122,14 +127,19 @@ void AdaptivePolicy::time(std::span<const Record> records, const plan::Plan& pre
   if (!updates) spread_.take(most(records, [](const Record& record) { return record.spread; }));
 }
 
+void AdaptivePolicy::note_ran(std::uint64_t round, const plan::Plan& plan) {
+  if (!ran_.empty() && ran_.back().round == round) ran_.back().plan = plan;
+}
+
 void AdaptivePolicy::note_result(const plan::Plan& plan, double updated_fraction) {
   if (plan.scheme != plan::Scheme::kUnion || setup_.ranks == 1) return;
   overlap_.take(model::overlap_of(updated_fraction, plan.density, setup_.ranks));
 }
 
 std::string AdaptivePolicy::to_text() const {
-  return fmt::format("steps {}\ncompute {}\nspread {}\noverlap {}\nnetwork {}\ncontrol\n{}", steps_, compute_.value(), spread_.value(),
-                     overlap_.value(), network_.to_text(), control::to_text(state_));
+  return fmt::format("costs {}\nsteps {}\ncompute {}\nspread {}\noverlap {}\nnetwork {}\ncontrol\n{}",
+                     one_line(plan::to_text(setup_.costs)), steps_, compute_.value(), spread_.value(), overlap_.value(), network_.to_text(),
+                     control::to_text(state_));
 }
 
 void AdaptivePolicy::restore(std::string_view text) {
@@ -148,6 +158,7 @@ void AdaptivePolicy::restore(std::string_view text) {
       throw InputError(fmt::format("the policy's state: {} is '{}', not a number", key, digits));
     }
   };
+  setup_.costs = plan::parse_cost_table(value("costs"));
   steps_ = static_cast<std::int64_t>(number("steps"));
   for (const auto& [key, level] : {std::pair{"compute", &compute_}, {"spread", &spread_}, {"overlap", &overlap_}}) {
     *level = {};

@@ -35,6 +35,7 @@ class AdaptivePolicy final : public Policy {
   [[nodiscard]] Choice choose(std::uint64_t round) override;
   void take_in(std::span<const Record> records) override;
   void note_units(const std::vector<std::size_t>& lengths) override { units_ = lengths; }
+  void note_ran(std::uint64_t round, const plan::Plan& plan) override;
   void note_result(const plan::Plan& plan, double updated_fraction) override;
 
   [[nodiscard]] std::string to_text() const override;

@@ -2,11 +2,13 @@
 #include "pliant/engine/engine.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <deque>
 #include <future>
+#include <map>
 
 #include "pliant/common/errors.h"
 #include "pliant/common/version.h"
@@ -21,10 +23,6 @@
 namespace pliant::engine {
 namespace {
 
-// A record is taken in this many steps after its own: by then it has crossed the network beside two steps' exchanges, and
-// nobody waits for it.
-constexpr std::uint64_t kRecordAge = 2;
-
 // Exchanges use the numbers of their groups.
 constexpr comm::Tag kRecordTag = comm::kLargestTag;
 
@@ -33,10 +31,29 @@ constexpr std::size_t kDecisionsKept = 8;
 // A rank whose optimizer runs away again and again will not recover by itself.
 constexpr int kVoidsInARow = 3;
 
-// The way out of updates: everything unsent is sent, so that nothing of the old kind is left.
-plan::Plan flush_of(const plan::Plan& plan) {
-  if (plan.kind == plan::Kind::kGradients) return plan::Plan{};
-  return {.kind = plan::Kind::kUpdates, .every = plan.every, .late = 0, .scheme = plan::Scheme::kDense};
+// The way from one kind to the other: everything unsent is sent, so that nothing of the old kind is left.
+plan::Plan flush_of(plan::Kind kind, const std::optional<plan::Plan>& in_force) {
+  if (kind == plan::Kind::kGradients) return {};
+  const int every = in_force && in_force->kind == plan::Kind::kUpdates ? in_force->every : 1;
+  return {.kind = plan::Kind::kUpdates, .every = every, .late = 0, .scheme = plan::Scheme::kDense};
+}
+
+// How many exchanges are sent before one has landed for certain, on a rank that trains as on one that settles.
+std::uint64_t lag_of(const std::optional<plan::Plan>& plan) {
+  if (!plan || plan->kind == plan::Kind::kGradients) return 1;
+  return static_cast<std::uint64_t>(std::max(1, (plan->late + plan->every - 1) / plan->every));
+}
+
+// Every number that steers decisions, as one fact.
+std::string steering(const Options& options) {
+  const control::Options& c = options.control;
+  const model::EfficiencyOptions& e = options.efficiency;
+  return fmt::format("{} {} {} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} | {} {} {} {} {} {} {} {} {}",
+                     c.guards.least_density_updates, c.guards.least_density_gradients, c.guards.sparse_every, c.guards.most_every,
+                     c.guards.most_late, c.guards.most_late_adam, options.shared, c.warm_up_steps, c.warm_up_slowdown, c.ramp_start,
+                     c.ramp_factor, c.ramp_steps, c.better, c.confirmations, c.better_at_once, c.dwell_steps, c.settling_steps,
+                     c.better_than_plain, c.repay_steps, c.stale_steps, c.trial_period, c.tolerance, e.p_updates, e.p_gradients, e.q_sparse,
+                     e.q_shared, fmt::join(e.every, ","), fmt::join(e.every_adam, ","), e.late_scale, e.late_scale_adam, c.trial_slowdown);
 }
 
 std::vector<std::size_t> sizes_of(const std::vector<Parameter>& parameters) {
@@ -54,6 +71,7 @@ Facts facts_of(const std::vector<Parameter>& parameters, const std::vector<Param
                              {"warm_up", fmt::format("{} {}", static_cast<int>(options.warm_up), options.warm_up_steps)},
                              {"policy", std::string(to_string(options.control.policy))},
                              {"the kind of optimizer", options.adam ? "Adam-like" : "SGD-like"},
+                             {"the numbers that steer decisions", steering(options)},
                              {"clip_norm", fmt::format("{}", options.clip_norm)},
                              {"the number of parameters", std::to_string(parameters.size())}});
   const auto tell = [&facts](std::string_view what, const std::vector<Parameter>& tensors) {
@@ -166,16 +184,16 @@ class Engine::Impl {
     do {
       exchange(model, Settling::kYes);
       if (kind_ != plan::Kind::kUpdates) return;  // that was the last one, on all ranks
-      take_in(round_);
-    } while (!all_settling_);
+    } while (!all_settled());
     updates_->return_to_base(model);
   }
 
   void rebase(const Model& model) {
+    if (kind_ != plan::Kind::kUpdates) return;  // gradients have no base
     if (updates_ == nullptr) updates_ = std::make_unique<Updates>(crew_, options_, sizes_of(parameters_), sizes_of(buffers_));
     updates_->rebase(model);
     own_steps_ = 0;
-    next_exchange_ = static_cast<std::uint64_t>(policy_->choose(round_).plan.every);
+    next_exchange_ = static_cast<std::uint64_t>(choose().plan.every);
   }
 
   [[nodiscard]] std::vector<std::vector<float>> base() const {
@@ -246,22 +264,33 @@ class Engine::Impl {
     } else {
       gradients_.write(state);
     }
+    state.kind = kind_;
     return state;
   }
 
   void restore(const State& state) {
     require(!gradients_.step_is_open(), "engine: a state cannot be restored in the middle of a step");
+    gradients_.wait();
+    for (const auto& lane : crew_.lanes) lane->drain();
+    crew_.records->forget();
+    crew_.fault.check();
+    std::ranges::fill(voids_, 0);
+    plans_.clear();
+    results_.clear();
+    gradients_.forget();
     if (state.updates) {
       if (updates_ == nullptr) updates_ = std::make_unique<Updates>(crew_, options_, sizes_of(parameters_), sizes_of(buffers_));
       updates_->read(state);
       own_steps_ = state.own_steps;
       next_exchange_ = state.next_exchange;
-      kind_ = plan::Kind::kUpdates;
+      State nothing{.step = state.step, .units = state.units};
+      nothing.residual.resize(parameters_.size());
+      gradients_.read(nothing);
     } else {
       gradients_.read(state);
       if (updates_ != nullptr) updates_->forget_base();
-      kind_ = plan::Kind::kGradients;
     }
+    kind_ = state.kind;
     round_ = state.step;
     taken_ = round_;
     epoch_ = state.epoch;
@@ -285,58 +314,70 @@ class Engine::Impl {
  private:
   enum class Settling : std::uint8_t { kNo, kYes };
 
-  // A step takes in what all ranks said two steps ago, and the plan that follows from it is in force at once: every rank does
-  // this at the same step, from the same bytes.
   void begin_step() {
-    if (round_ >= kRecordAge) take_in(round_ - kRecordAge + 1);
     gradients_.wait();
     policy_->note_units(gradients_.unit_lengths());
-    if (plan_ && gradients_.last_updated_fraction() > 0) policy_->note_result(*plan_, gradients_.last_updated_fraction());
-    const Choice choice = policy_->choose(round_);
+    if (round_ > 0 && gradients_.last_updated_fraction() > 0) results_[round_ - 1] = gradients_.last_updated_fraction();
+    const Choice choice = choose();
     const bool leaving = choice.plan.kind != plan::Kind::kGradients;
-    adopt(leaving ? flush_of(plan::Plan{}) : choice.plan, choice.reason);
-    gradients_.begin_step(round_, *plan_, epoch_);
-    if (leaving) kind_ = plan::Kind::kUpdates;  // from the next backward on
+    adopt(leaving ? flush_of(plan::Kind::kGradients, plan_) : choice.plan, choice.reason);
+    gradients_.begin_step(round_, *plan_, epoch_, patience(choice));
+    if (!leaving) return;
+    if (updates_ != nullptr) updates_->forget_base();
+    kind_ = plan::Kind::kUpdates;  // from the next backward on
   }
 
   bool exchange(const Model& model, Settling settling) {
-    const Choice choice = policy_->choose(round_);
+    const Choice choice = choose();
     const bool leaving = choice.plan.kind != plan::Kind::kUpdates;
-    const plan::Plan next = leaving ? flush_of(*plan_) : choice.plan;
+    const plan::Plan next = leaving ? flush_of(plan::Kind::kUpdates, plan_) : choice.plan;
     const bool at_once = settling == Settling::kYes || next.late == 0;
     if (at_once || (plan_ && next.late < plan_->late)) land_all(model);
+    const std::uint64_t lag = lag_of(plan_);
     adopt(next, choice.reason);
-    const auto every = static_cast<std::uint64_t>(std::max(options_.check_every, 0));
-    const Updates::Sending sending{.number = round_,
-                                   .sent = own_steps_,
-                                   .due = own_steps_ + (at_once ? 0 : static_cast<std::uint64_t>(next.late)),
-                                   .plan = next,
-                                   .epoch = epoch_,
-                                   .flags = static_cast<std::uint16_t>(settling == Settling::kYes ? kSettling : 0),
-                                   .rates = rates_,
-                                   .hashed = every > 0 && round_ % every == 0};
+    Updates::Sending sending{.number = round_,
+                             .sent = own_steps_,
+                             .due = own_steps_ + (at_once ? 0 : static_cast<std::uint64_t>(next.late)),
+                             .plan = next,
+                             .epoch = epoch_,
+                             .flags = static_cast<std::uint16_t>(settling == Settling::kYes ? kSettling : 0),
+                             .rates = rates_,
+                             .deadline = patience(choice)};
+    if (round_ > lag) sending.hashed = round_ - 1 - lag;
     ++round_;
     next_exchange_ = own_steps_ + static_cast<std::uint64_t>(next.every);
     const bool finite = updates_->send(model, sending);
     if (at_once) land(model);
     if (leaving) {
-      take_in(round_);
       updates_->forget_base();
+      gradients_.forget();
       kind_ = plan::Kind::kGradients;
     }
     return finite;
   }
 
-  // The record of an exchange is taken in when it lands, or when the next one does if it was not late: by then it is here.
   void land(const Model& model) {
     const Updates::Sending landing = *updates_->next();
     const auto report = updates_->land(model);
-    if (!report.is_void) policy_->note_result(landing.plan, report.updated_fraction);
-    take_in(landing.late() ? landing.number + 1 : landing.number);
+    if (!report.is_void && report.updated_fraction > 0) results_[landing.number] = report.updated_fraction;
   }
 
   void land_all(const Model& model) {
     while (updates_->next()) land(model);
+  }
+
+  // The plan of this round, from the records of all rounds but the last `lag`: the same ones on every rank, wherever it is with
+  // its landings. By then they have crossed the network beside other exchanges, and nobody waits for them.
+  [[nodiscard]] Choice choose() {
+    const std::uint64_t lag = lag_of(plan_);
+    if (round_ > lag) take_in(round_ - lag);
+    return policy_->choose(round_);
+  }
+
+  // How long a message may take: what the user allows, and four times what it should.
+  [[nodiscard]] std::optional<Seconds> patience(const Choice& choice) const {
+    if (!options_.deadline) return std::nullopt;
+    return *options_.deadline + 4 * choice.predicted;
   }
 
   // The records of all rounds before `until`.
@@ -344,7 +385,11 @@ class Engine::Impl {
     for (; taken_ < until; ++taken_) {
       const auto records = crew_.records->take(taken_);
       if (const auto why = disagreement(records)) fail(*why);
-      all_settling_ = std::ranges::all_of(records, [](const Record& record) { return (record.flags & kSettling) != 0; });
+      if (const auto ran = plans_.find(taken_); ran != plans_.end()) {
+        if (const auto result = results_.find(taken_); result != results_.end()) policy_->note_result(ran->second, result->second);
+      }
+      plans_.erase(plans_.begin(), plans_.upper_bound(taken_));
+      results_.erase(results_.begin(), results_.upper_bound(taken_));
       for (std::size_t r = 0; r < records.size(); ++r) {
         voids_[r] = (records[r].flags & kNotFinite) != 0 ? voids_[r] + 1 : 0;
         if (voids_[r] >= kVoidsInARow)
@@ -353,6 +398,11 @@ class Engine::Impl {
       warn_of_rates(records);
       policy_->take_in(records);
     }
+  }
+
+  // In the last exchange.
+  [[nodiscard]] bool all_settled() {
+    return std::ranges::all_of(crew_.records->look(round_ - 1), [](const Record& record) { return (record.flags & kSettling) != 0; });
   }
 
   [[noreturn]] void fail(const std::string& why) {
@@ -371,6 +421,8 @@ class Engine::Impl {
   }
 
   void adopt(const plan::Plan& plan, const std::string& reason) {
+    policy_->note_ran(round_, plan);
+    plans_[round_] = plan;
     if (plan_ == plan) return;
     if (plan_) ++epoch_;
     plan_ = plan;
@@ -402,9 +454,10 @@ class Engine::Impl {
   std::uint64_t round_ = 0;  // steps (gradients) and exchanges (updates) so far, the same on all ranks
   std::uint64_t taken_ = 0;  // records of earlier rounds have been taken in
   std::uint64_t own_steps_ = 0;
-  std::uint64_t next_exchange_ = 0;  // by own_steps_
-  bool all_settling_ = false;
-  std::vector<int> voids_;  // in a row, by rank
+  std::uint64_t next_exchange_ = 0;            // by own_steps_
+  std::map<std::uint64_t, plan::Plan> plans_;  // of rounds whose records are still to come
+  std::map<std::uint64_t, double> results_;    // updated fraction, of the same
+  std::vector<int> voids_;                     // in a row, by rank
   std::uint32_t rates_ = 0;
   bool warned_of_rates_ = false;
   std::deque<std::string> decisions_;

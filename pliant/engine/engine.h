@@ -99,7 +99,8 @@ struct State {
   std::vector<int> voted;                    // shared/var: who leads next, by exchange of a step; -1: nobody has voted
   double last_norm = 0;                      // of this rank's gradient, for clip_norm
   std::vector<std::vector<float>> residual;  // by parameter; empty: all zero
-  // The rest: kind updates.
+  plan::Kind kind = plan::Kind::kGradients;  // of the next step
+  // The rest: there is a base.
   bool updates = false;
   std::uint64_t own_steps = 0;      // completed by this rank
   std::uint64_t next_exchange = 0;  // the step of this rank that sends next

@@ -31,12 +31,9 @@ bool all_zero(std::span<const float> values) {
 
 class Gradients::Waiting {
  public:
-  explicit Waiting(Submission submission) : submission_(std::move(submission)), left_(submission_.pieces.size()) {}
+  explicit Waiting(Submission submission) : submission_(std::move(submission)) {}
 
   [[nodiscard]] const Submission& submission() const { return submission_; }
-  void piece_landed() {
-    if (--left_ == 0) finish(nullptr);
-  }
   void finish(const std::exception_ptr& why) {
     if (finished_.exchange(true)) return;
     if (submission_.done) submission_.done(why);
@@ -46,7 +43,6 @@ class Gradients::Waiting {
 
  private:
   Submission submission_;
-  std::atomic<std::size_t> left_;
   std::atomic<bool> finished_ = false;
 };
 
@@ -59,6 +55,7 @@ struct Gradients::Step {
   const std::uint32_t epoch;
   std::vector<std::span<float>> pieces;  // by parameter
   std::vector<std::shared_ptr<Waiting>> waiting;
+  std::optional<Seconds> deadline;   // for each message
   std::vector<std::size_t> missing;  // pieces of each group
   std::size_t submitted = 0;
   std::size_t next_group = 0;  // to be dispatched
@@ -67,8 +64,9 @@ struct Gradients::Step {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::size_t groups_applied = 0;
-  std::size_t groups_left = 0;  // this and the rest: guarded by the mutex
+  std::size_t dispatched = 0;  // groups; this and the rest: guarded by the mutex, as is `waiting`
+  std::size_t applied = 0;     // or failed
+  std::size_t groups_left = 0;
   double energy = 0;            // of the gradient, for clip_norm
   std::vector<bool> voids;      // by group
   std::vector<double> updated;  // fraction, by group
@@ -153,9 +151,10 @@ std::vector<std::size_t> Gradients::unit_lengths() const {
   return lengths;
 }
 
-void Gradients::begin_step(std::uint64_t number, const plan::Plan& plan, std::uint32_t epoch) {
+void Gradients::begin_step(std::uint64_t number, const plan::Plan& plan, std::uint32_t epoch, std::optional<Seconds> deadline) {
   wait();
   step_ = std::make_shared<Step>(Record{.epoch = epoch, .step = number}, plan, sizes_.size());
+  step_->deadline = deadline;
   prepare(*step_);
 
   last_begin_ = std::exchange(begin_, crew_.now());
@@ -191,6 +190,7 @@ bool Gradients::submit(Submission submission) {
     require(p < sizes_.size(), "engine: parameter {} of {}", piece.parameter, sizes_.size());
     require(piece.gradient.size() == sizes_[p], "engine: {} entries for parameter {}, which has {}", piece.gradient.size(), piece.parameter,
             sizes_[p]);
+    const std::lock_guard lock(step->mutex);
     require(step->waiting[p] == nullptr, "engine: parameter {} was submitted twice in step {}", piece.parameter, step->number);
     step->waiting[p] = waiting;
     step->pieces[p] = piece.gradient;
@@ -221,6 +221,10 @@ bool Gradients::submit(Submission submission) {
 }
 
 void Gradients::dispatch(const std::shared_ptr<Step>& step, std::size_t group) {
+  {
+    const std::lock_guard lock(step->mutex);
+    ++step->dispatched;
+  }
   ++exchanges_;
   const auto every = static_cast<std::uint64_t>(std::max(options_.check_every, 0));
   const Job job{.group = group, .number = passed_++, .hashed = every > 0 && exchanges_ % every == 0};
@@ -253,26 +257,29 @@ void Gradients::clip(std::span<float> gradient, Step& step) {
 }
 
 void Gradients::exchange(comm::Communicator& communicator, Step& step, const Job& job) {
-  std::exception_ptr failure;
   bool passed = false;
   try {
     crew_.fault.check();
     apply(communicator, step, job, passed);
   } catch (...) {
-    failure = std::current_exception();
-    crew_.fault.note(failure);
+    crew_.fault.note(std::current_exception());
   }
   if (!passed) {
     wire_.enter(job.number);
     wire_.leave();
   }
-  void_together(step);
-  if (failure) {
-    for (const auto& waiting : step.waiting) {
-      if (waiting != nullptr) waiting->finish(failure);
-    }
-  } else {
-    for (const int parameter : groups_[job.group].parameters) step.waiting[static_cast<std::size_t>(parameter)]->piece_landed();
+  // Nobody hears of its average before all of the step are there, or will never be: only then is it certain that no exchange was
+  // void, and that no other lane works in the same memory.
+  std::vector<std::shared_ptr<Waiting>> waiting;
+  const std::exception_ptr failure = crew_.fault.first();
+  {
+    const std::lock_guard lock(step.mutex);
+    ++step.applied;
+    if (step.applied == groups_.size() || (failure && step.applied == step.dispatched)) waiting = step.waiting;
+    if (step.applied == groups_.size() && !failure) void_together(step);
+  }
+  for (const auto& each : waiting) {
+    if (each != nullptr) each->finish(failure);
   }
   // Whoever heard that the last piece has landed may want to begin the next step: wait() holds it up until here.
   const std::lock_guard lock(step.mutex);
@@ -282,10 +289,9 @@ void Gradients::exchange(comm::Communicator& communicator, Step& step, const Job
 
 // One exchange of a step was void, another was not, and the last one is just through: whoever sees NaN skips the whole step, so
 // what the other exchanges brought would be lost. It goes to the residual instead, the average to everybody's, which adds up to
-// what was sent; and the whole step is not a number, alike on all ranks. The frame looks at no average before it has all.
+// what was sent; and the whole step is not a number, alike on all ranks.
 void Gradients::void_together(Step& step) {
-  const std::lock_guard lock(step.mutex);
-  if (++step.groups_applied < groups_.size() || std::ranges::count(step.voids, true) == 0 || crew_.fault.first() != nullptr) return;
+  if (std::ranges::count(step.voids, true) == 0) return;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     if (step.voids[g]) continue;
     for (const int parameter : groups_[g].parameters) {
@@ -312,7 +318,7 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
                                 .step = step.number,
                                 .epoch = step.epoch,
                                 .bucket = static_cast<std::uint32_t>(job.group),
-                                .deadline = options_.deadline};
+                                .deadline = step.deadline};
     const auto flight = exchange::depart(communicator, *group.bucket, terms, compress::Gradient{gradient}, gradient);
     wire_.enter(job.number);
     passed = true;
@@ -377,6 +383,12 @@ std::size_t Gradients::scratch_bytes() const {
 void Gradients::rescale(double factor) {
   wait();
   kernels::multiply(residual_.span(), residual_.span(), static_cast<float>(factor));
+}
+
+void Gradients::forget() {
+  wait();
+  previous_.reset();
+  last_updated_fraction_ = 0;
 }
 
 void Gradients::write(State& state) const {

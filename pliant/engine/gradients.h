@@ -25,7 +25,7 @@ class Gradients {
 
   [[nodiscard]] bool step_is_open() const { return step_ != nullptr; }
   // Waits for the step before, whose residual this one reads.
-  void begin_step(std::uint64_t number, const plan::Plan& plan, std::uint32_t epoch);
+  void begin_step(std::uint64_t number, const plan::Plan& plan, std::uint32_t epoch, std::optional<Seconds> deadline);
   // Returns whether that was the step's last piece.
   bool submit(Submission submission);
   // Until everything that was submitted is done.
@@ -38,6 +38,7 @@ class Gradients {
   [[nodiscard]] std::span<float> residual() const { return residual_.span(); }
   [[nodiscard]] std::size_t scratch_bytes() const;
   void rescale(double factor);
+  void forget();  // the timing of steps before now: another kind came between
 
   void write(State& state) const;
   void read(const State& state);

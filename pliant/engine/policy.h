@@ -29,6 +29,8 @@ class Policy {
   virtual void take_in(std::span<const Record> records) = 0;
   // What all ranks know alike without being told: how units are cut now, and what share of the last result was not zero.
   virtual void note_units(const std::vector<std::size_t>& lengths) { (void)lengths; }
+  // What really ran in a round, where that was not the choice: the way from one kind to the other.
+  virtual void note_ran(std::uint64_t round, const plan::Plan& plan) { (void)round, (void)plan; }
   virtual void note_result(const plan::Plan& plan, double updated_fraction) { (void)plan, (void)updated_fraction; }
   // For a checkpoint.
   [[nodiscard]] virtual std::string to_text() const { return {}; }

@@ -18,7 +18,7 @@ void Records::post(Record mine) {
       gather(communicator, mine);
     } catch (...) {
       fault_.note(std::current_exception());
-      arrived_.notify_all();
+      wake();
     }
   });
 }
@@ -54,6 +54,26 @@ std::vector<Record> Records::take(std::uint64_t step) {
     fault_.check();
   }
   return std::move(found.mapped());
+}
+
+void Records::wake() {
+  { const std::lock_guard lock(mutex_); }  // whoever looks now sees the fault; whoever has looked sleeps already
+  arrived_.notify_all();
+}
+
+std::vector<Record> Records::look(std::uint64_t step) {
+  std::unique_lock lock(mutex_);
+  arrived_.wait(lock, [&] { return here_.contains(step) || fault_.first() != nullptr; });
+  if (const auto found = here_.find(step); found != here_.end()) return found->second;
+  lock.unlock();
+  fault_.check();
+  return {};
+}
+
+void Records::forget() {
+  lane_.drain();
+  const std::lock_guard lock(mutex_);
+  here_.clear();
 }
 
 exchange::Traffic Records::total() const {

@@ -27,6 +27,13 @@ class Records {
   // Everybody's records of that step, by rank: blocks until they are here, and forgets them. Throws what went wrong.
   [[nodiscard]] std::vector<Record> take(std::uint64_t step);
 
+  // The same, and they stay.
+  [[nodiscard]] std::vector<Record> look(std::uint64_t step);
+  // Those that nobody has taken: a restored state begins anew.
+  void forget();
+  // A fault was noted elsewhere: nobody shall wait for records that will not come.
+  void wake();
+
   [[nodiscard]] exchange::Traffic total() const;
 
  private:

@@ -146,8 +146,16 @@ void Updates::drop_flights() {
   air_.clear();
 }
 
+void Updates::forget_base() {
+  based_ = false;
+  last_sending_.reset();
+  waited_ = {};
+  hashes_.clear();
+}
+
 void Updates::rebase(const Model& model) {
   drop_flights();
+  forget_base();
   parameters_.read(model.parameters);
   buffers_.read(model.buffers);
   for (Side* side : {&parameters_, &buffers_}) {
@@ -178,7 +186,7 @@ void Updates::depart(Side& side, std::size_t which, Air& air) {
                               .step = air.sending.number,
                               .epoch = air.sending.epoch,
                               .bucket = static_cast<std::uint32_t>(which),
-                              .deadline = options_.deadline};
+                              .deadline = air.sending.deadline};
   air.sides[which].flight = exchange::depart(crew_.lane(launched_).communicator(), *side.bucket, terms,
                                              compress::Progress{.parameters = side.now.span(), .reference = reference});
   // Only a plan that lands late trains on: the own part stands in for the average meanwhile.
@@ -230,9 +238,10 @@ bool Updates::send(const Model& model, const Sending& sending) {
     air->record.exposed = static_cast<float>(std::exchange(waited_, Seconds{}).value);
   }
   last_sending_ = sent;
-  if (sending.hashed) {
+  if (const auto hash = sending.hashed ? hashes_.find(*sending.hashed) : hashes_.end(); hash != hashes_.end()) {
     air->record.flags |= kAppliedHashed;
-    air->record.applied = static_cast<std::uint32_t>(pliant::hash(std::as_bytes(parameters_.base.span())));
+    air->record.applied = hash->second;
+    hashes_.erase(hashes_.begin(), std::next(hash));
   }
   air_.push_back(air);
   const std::uint64_t turn = launched_++;
@@ -248,6 +257,7 @@ bool Updates::send(const Model& model, const Sending& sending) {
       }
     } catch (...) {
       crew_.fault.note(std::current_exception());
+      crew_.records->wake();
     }
     posting_.enter(turn);
     if (crew_.fault.first() == nullptr) crew_.records->post(air->record);
@@ -322,6 +332,11 @@ exchange::Report Updates::land(const Model& model) {
   parameters_.write(model.parameters);
   buffers_.write(model.buffers);
   crew_.tallies.add(report);
+  const auto every = static_cast<std::uint64_t>(std::max(options_.check_every, 0));
+  if (every > 0 && air->sending.number % every == 0) {
+    const std::uint64_t of_buffers = pliant::hash(std::as_bytes(buffers_.base.span()));
+    hashes_[air->sending.number] = static_cast<std::uint32_t>(pliant::hash(std::as_bytes(parameters_.base.span()), of_buffers));
+  }
   return report;
 }
 
@@ -379,6 +394,7 @@ void Updates::write(State& state) {
 
 void Updates::read(const State& state) {
   drop_flights();
+  forget_base();
   const auto restore = [](Side& side, const std::vector<std::vector<float>>& base, const std::vector<std::vector<float>>& residual) {
     side.join(base, side.base.span());
     if (residual.empty()) {
@@ -411,6 +427,7 @@ void Updates::read(const State& state) {
       };
       air->sides[s].arrived = Air::Arrived{part(saved.result), part(saved.own_part), part(saved.returned)};
       air->sides[s].report.is_void = saved.is_void;
+      air->sides[s].report.updated_fraction = 0;  // not known any more
       first += side.tensors();
     }
     air->there = true;

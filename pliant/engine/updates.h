@@ -16,6 +16,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -59,7 +60,7 @@ class Updates {
   // From now on all ranks agree on these; nothing is in flight, nothing unsent.
   void rebase(const Model& model);
   [[nodiscard]] bool based() const { return based_; }
-  void forget_base() { based_ = false; }    // gradients from now on
+  void forget_base();                       // gradients from now on
   void return_to_base(const Model& model);  // parameters = base: nothing is in flight
 
   struct Sending {
@@ -70,7 +71,8 @@ class Updates {
     std::uint32_t epoch = 0;
     std::uint16_t flags = 0;
     std::uint32_t rates = 0;
-    bool hashed = false;
+    std::optional<std::uint64_t> hashed = {};  // the exchange whose base is compared between ranks
+    std::optional<Seconds> deadline = {};      // for each message
     [[nodiscard]] bool late() const { return due > sent; }
   };
   // If it is not late, nothing is in flight. Returns whether this rank's progress was finite.
@@ -103,9 +105,10 @@ class Updates {
   Side parameters_;
   Side buffers_;
   bool based_ = false;
-  std::deque<std::shared_ptr<Air>> air_;  // oldest first
-  std::vector<float> last_sent_;          // own part that landed last; only kept where asked for
-  std::uint64_t launched_ = 0;            // by this engine
+  std::deque<std::shared_ptr<Air>> air_;           // oldest first
+  std::vector<float> last_sent_;                   // own part that landed last; only kept where asked for
+  std::uint64_t launched_ = 0;                     // by this engine
+  std::map<std::uint64_t, std::uint32_t> hashes_;  // of the base, by the exchange that had just landed
   std::optional<Seconds> last_sending_;
   Seconds waited_;     // for landings, since then
   Turnstile posting_;  // records go out in the order of their exchanges

@@ -239,6 +239,77 @@ TEST(Updates, RanksThatSkipStepsAreWaitedForAndServed) {
   }
 }
 
+// Those who settle have landed what the others still have in the air: neither hashes nor choices may depend on that.
+TEST(Updates, RanksSettleFarApartUnderPlansThatLandLate) {
+  for (const std::string plan : {"updates every=1 late=3 union density=10%", "updates every=1 late=2", "updates"}) {
+    Bases bases;
+    run_engines("settling far apart", 3, 2, [&](int rank, Communicators communicators) {
+      auto mine = options(plan);
+      mine.check_every = 1;
+      mine.control.warm_up_steps = 5;
+      mine.control.ramp_steps = 3;
+      Engine engine(std::move(communicators), named("p", kSizes), mine);
+      Worker worker(rank);
+      worker.buffers.clear();
+      engine.rebase(worker.model());
+      for (int era = 0; era < 3; ++era) {
+        for (int step = 0; step < 4 + 7 * rank; ++step) {
+          worker.optimize(static_cast<std::uint64_t>(100 * era + step));
+          engine.step(worker.model());
+        }
+        engine.settle(worker.model());
+        bases.compare(static_cast<std::uint64_t>(era), worker.parameters);
+      }
+    });
+  }
+}
+
+TEST(Updates, AKindThatIsLeftBeforeItsFirstExchangeIsLeftWhole) {
+  run_engines("back and forth", 2, 1, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=4 late=1 union density=10%"));
+    Worker worker(rank);
+    worker.buffers.clear();
+    engine.rebase(worker.model());
+    engine.set_plan(plan::parse_pins("gradients dense"));  // before anything was exchanged
+    const auto train = [&](int steps) {
+      for (int step = 0; step < steps; ++step) {
+        if (engine.kind() == plan::Kind::kGradients) {
+          Worker gradient(rank);
+          engine.average(gradient.model().parameters);
+        } else {
+          worker.optimize(static_cast<std::uint64_t>(step));
+        }
+        engine.step(worker.model());
+      }
+    };
+    train(6);
+    EXPECT_EQ(engine.kind(), plan::Kind::kGradients);
+    engine.rebase(worker.model());  // means nothing now, and must not mean anything later
+    engine.set_plan(plan::parse_pins("updates every=3 late=0 dense"));
+    train(1);
+    EXPECT_EQ(engine.kind(), plan::Kind::kUpdates);
+    engine.set_plan(plan::parse_pins("gradients dense"));
+    train(5);
+    EXPECT_EQ(engine.kind(), plan::Kind::kGradients);
+  });
+}
+
+TEST(Updates, AStateFromBeforeTheBaseKeepsItsKind) {
+  run_engines("an early state", 2, 1, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=0 union density=10%"));
+    const State early = engine.state();
+    engine.restore(early);
+    EXPECT_EQ(engine.kind(), plan::Kind::kUpdates);
+    Worker worker(rank);
+    worker.buffers.clear();
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      if (step > 0) worker.optimize(step);
+      engine.step(worker.model());
+    }
+    EXPECT_EQ(engine.summary().exchanges, 3U) << "the first call took the base";
+  });
+}
+
 TEST(Updates, ResumeBitForBitWithExchangesInFlight) {
   for (const std::string plan : {"updates every=1 late=3 union density=5% values=int8", "updates every=2 late=4 srs density=5% values=int4",
                                  "updates every=3 late=2 dense", "updates every=1 late=2 dense reduce=ring values=f16",
