@@ -127,10 +127,14 @@ Answers ask(const StorePtr& store, const Wait& mine, int size, Seconds patience,
       heard.set_value({.waits = {mine}, .trouble = "the store: " + first_line(e.what())});
     }
   });
-  const std::chrono::duration<double> limit(patience.value + 1);
-  (void)is_written.wait_for(limit);
+  // One end for both waits: whoever asked waits no longer than it was told, and hangs up well before.
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [](double value) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(value));
+  };
+  (void)is_written.wait_until(begin + seconds(patience.value / 4));
   in_between();
-  if (is_heard.wait_for(limit) == std::future_status::ready) {
+  if (is_heard.wait_until(begin + seconds(patience.value + 0.5)) == std::future_status::ready) {
     thread.join();
     return is_heard.get();
   }
