@@ -12,6 +12,7 @@
 #include "pliant/comm/c10d/communicator.h"
 #include "pliant/common/errors.h"
 #include "python/native/completion.h"
+#include "python/native/memories.h"
 
 namespace py = pybind11;
 
@@ -74,7 +75,8 @@ struct Journey {
 
  private:
   [[nodiscard]] at::Tensor piece(std::size_t i) const {
-    return floats.narrow(0, pieces[i].gradient.data() - floats.const_data_ptr<float>(), static_cast<std::int64_t>(pieces[i].gradient.size()));
+    return floats.narrow(0, pieces[i].gradient.data() - floats.const_data_ptr<float>(),
+                         static_cast<std::int64_t>(pieces[i].gradient.size()));
   }
   static at::Tensor flat(const at::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
 };
@@ -87,10 +89,11 @@ void begin_range(Journey& journey, const Engine& engine) {
 
 }  // namespace
 
-TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names, std::vector<at::Tensor> parameters, engine::Options options)
+TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
+                           engine::Options options, const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers)
     : returned_(std::make_shared<Returned>(parameters)),
       places_(places_of(parameters)),
-      engine_(communicators(groups), describe(names, parameters), std::move(options)) {}
+      engine_(communicators(groups), describe(names, parameters), std::move(options), describe(buffer_names, buffers)) {}
 
 bool TensorEngine::is_dense() const { return engine_.plan().scheme == plan::Scheme::kDense; }
 
@@ -112,7 +115,8 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(const py::
     require(place != places_.end(), "submit: a parameter of shape {} that the model did not have when it was attached",
             c10::str(parameter.sizes()));
     const auto size = static_cast<std::size_t>(parameter.numel());
-    require(size <= static_cast<std::size_t>(end - at), "submit: a bucket of {} entries is too small for its parameters", journey->floats.numel());
+    require(size <= static_cast<std::size_t>(end - at), "submit: a bucket of {} entries is too small for its parameters",
+            journey->floats.numel());
     journey->pieces.push_back({place->second, {at, size}});
     journey->carried.push_back(dense ? std::nullopt : returned_->carried(static_cast<std::size_t>(place->second)));
     at += size;
@@ -143,6 +147,29 @@ void TensorEngine::begin_backward() {
   } else {
     returned_->carry();
   }
+}
+
+engine::Stepped TensorEngine::step(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+  const Memories memories(parameters, buffers);
+  const engine::Stepped stepped = engine_.step(memories.model());
+  if (stepped.sent || stepped.landed) memories.note_writing();
+  return stepped;
+}
+
+void TensorEngine::settle(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+  const Memories memories(parameters, buffers);
+  engine_.settle(memories.model());
+  memories.note_writing();
+}
+
+void TensorEngine::rebase(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+  engine_.rebase(Memories(parameters, buffers).model());
+}
+
+void TensorEngine::clear_at_sent(const std::vector<at::Tensor>& tensors) {
+  const Memories memories(tensors, {});
+  engine_.clear_at_sent(memories.model().parameters);
+  memories.note_writing();
 }
 
 }  // namespace pliant::native

@@ -3,25 +3,34 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from pliant import _native
+from pliant import _native, checkpoint_of_updates
 from pliant.errors import ContractError
 from pliant.model import Model
 
 FORMAT = 1
 
 
-def write(state: _native.State, model: Model, *, rank: int, world_size: int, scale: float | None) -> dict[str, Any]:
+Buffers = Sequence[tuple[str, torch.Tensor]]
+"""By name, those that travel."""
+
+
+def is_updates(saved: Mapping[str, Any]) -> bool:
+    return "base" in saved
+
+
+def write(state: _native.State, model: Model, buffers: Buffers, *, rank: int, world_size: int, scale: float | None) -> dict[str, Any]:
     residual = {
         name: model.unflatten(position, flat)
         for position, (name, flat) in enumerate(zip(model.names, state.residual, strict=True))
         if flat.numel() > 0  # an empty one is all zero
     }
-    return {
+    saved = {
         "format": FORMAT,
         "pliant": _native.version,
         "rank": rank,
@@ -37,9 +46,10 @@ def write(state: _native.State, model: Model, *, rank: int, world_size: int, sca
         "scale": scale,
         "residual": residual,
     }
+    return saved | checkpoint_of_updates.write(state, model, buffers) if state.updates else saved
 
 
-def read(saved: Mapping[str, Any], model: Model, *, rank: int, world_size: int) -> _native.State:
+def read(saved: Mapping[str, Any], model: Model, buffers: Buffers, *, rank: int, world_size: int) -> _native.State:
     _check(saved, model, rank, world_size)
     positions = {name: position for position, name in enumerate(model.names)}
     residual = saved["residual"]
@@ -53,6 +63,8 @@ def read(saved: Mapping[str, Any], model: Model, *, rank: int, world_size: int) 
     state.last_norm = saved["last_norm"]
     nothing = torch.empty(0)
     state.residual = [model.flatten(position, residual[name]) if name in residual else nothing for position, name in enumerate(model.names)]
+    if is_updates(saved):
+        checkpoint_of_updates.read(saved, state, model, buffers)
     return state
 
 
@@ -60,7 +72,8 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
     """The states of all old ranks, in any order, as states for `world_size` new ones.
 
     Each new rank starts with the mean of the old residuals, so that the mean over ranks, which is what training sees of them,
-    stays what it was. Their sum does not.
+    stays what it was. Their sum does not. Under updates everything in flight lands, new ranks start on the base, and the residual
+    is the mean of (parameters + residual - base).
     """
     if not states:
         raise ValueError("reshard: no states")
@@ -74,7 +87,10 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
         for key in ("format", "world_size", "parameters", "plan", "epoch", "step", "units"):
             if state[key] != first[key]:
                 raise ValueError(f"reshard: states of different runs or steps: {key} is {first[key]} on rank 0 and {state[key]} on rank {state['rank']}")
-    residual = {name: mean for name in first["parameters"] if (mean := _mean([state["residual"].get(name) for state in old])) is not None}
+    if any(is_updates(state) != is_updates(first) for state in old):
+        raise ValueError("reshard: states of different kinds")
+    common = checkpoint_of_updates.reshard(old) if is_updates(first) else {}
+    residual = common.pop("residual", None) or {name: mean for name in first["parameters"] if (mean := _mean([state["residual"].get(name) for state in old])) is not None}
     return [
         {
             **first,
@@ -83,6 +99,7 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
             "voted": [-1] * len(first["voted"]),  # whoever led may be gone
             "last_norm": max(float(state["last_norm"]) for state in old),
             "residual": {name: mean.clone() for name, mean in residual.items()},
+            **copy.deepcopy(common),
         }
         for rank in range(world_size)
     ]

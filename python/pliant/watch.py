@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 class Watch:
     """For one averager, until `stop`. Holds it weakly: the hooks must not keep it alive."""
 
-    def __init__(self, averager: Averager, module: nn.Module | None, optimizer: torch.optim.Optimizer | None) -> None:
+    def __init__(self, averager: Averager, module: nn.Module | None, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         self._averager = weakref.ref(averager)
         self._handles: list[RemovableHandle] = []
         if module is not None:
             self._handles.append(module.register_forward_pre_hook(self._before_forward))
             self._handles.append(module.register_forward_hook(self._after_forward))
-        if optimizer is not None:
+        for optimizer in optimizers:
             self._handles.append(optimizer.register_step_post_hook(self._after_step))
             self._handles.append(optimizer.register_load_state_dict_post_hook(self._optimizer_loaded))
             if any(optimizer.state.values()):
