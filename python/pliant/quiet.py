@@ -20,6 +20,7 @@ class Quiet:
 
     def enter(self) -> None:
         """Before every forward: users leave no_sync(), or set what it sets, as they please."""
+        self._ddp.require_forward_param_sync = False  # else the first forward would write rank 0's buffers over everybody's
         if not self._seen_a_backward or not self._ddp.require_backward_grad_sync:
             return
         self.leave()

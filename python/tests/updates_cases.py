@@ -109,9 +109,11 @@ def right_after_sending_only_own_parts_differ_from_the_base(rank: int) -> None:
 
 
 def the_base_is_alike_through_changes_of_plan_and_kind(rank: int) -> None:
-    for optimizer_of in (models.sgd, lambda model: torch.optim.AdamW(model.parameters(), lr=0.005)):
+    inputs, targets = models.batch(9, 9, size=512)
+    calm = lambda model: torch.optim.SGD(model.parameters(), lr=0.005, momentum=0.9)  # noqa: E731
+    for optimizer_of in (calm, lambda model: torch.optim.AdamW(model.parameters(), lr=0.005)):
         model, optimizer, averager = begin("updates every=1 late=8 union density=10%", conv, optimizer_of)
-        losses = []
+        losses = [nn.functional.mse_loss(model.module(inputs), targets).item()]
         number = 0
         for plan in (
             "updates every=1 late=4 union density=10%",
@@ -124,7 +126,10 @@ def the_base_is_alike_through_changes_of_plan_and_kind(rank: int) -> None:
         ):
             averager.set_plan(plan)
             for _ in range(12):
-                losses.append(models.step(model, optimizer, rank, number))
+                batch = models.batch(rank, number, size=128)
+                optimizer.zero_grad()
+                nn.functional.mse_loss(model(batch[0]), batch[1]).backward()
+                optimizer.step()
                 number += 1
                 assert models.alike_on_all_ranks(flat_base(averager)), (plan, number)
             if plan.startswith("gradients"):
@@ -136,9 +141,9 @@ def the_base_is_alike_through_changes_of_plan_and_kind(rank: int) -> None:
             else:
                 assert averager.plan.startswith("updates")
                 assert not model.require_backward_grad_sync
-        recent = [sum(losses[at : at + 12]) / 12 for at in range(0, len(losses), 12)]
-        for before, after in zip(recent, recent[1:], strict=False):
-            assert after < 1.5 * before + 0.1, f"a spike: {recent}"
+            with averager.on_base(), torch.no_grad():
+                losses.append(nn.functional.mse_loss(model.module(inputs), targets).item())
+            assert losses[-1] < 1.2 * min(losses), f"a spike: {losses}"
         averager.close()
 
 
@@ -270,8 +275,11 @@ def refused_by_name(rank: int) -> None:
 
 
 def momentum_is_cleared_where_it_was_sent(rank: int) -> None:
+    def smooth() -> nn.Module:
+        return nn.Sequential(*(nn.Tanh() if isinstance(layer, nn.ReLU) else layer for layer in models.mlp().children()))
+
     def zeros(plan: str, **options: object) -> int:
-        model, optimizer, averager = begin(plan, **options)
+        model, optimizer, averager = begin(plan, smooth, **options)  # type: ignore[arg-type]
         for number in range(3):
             models.step(model, optimizer, rank, number)
         held = [state.get("momentum_buffer", state.get("exp_avg")) for state in optimizer.state.values()]
@@ -279,13 +287,13 @@ def momentum_is_cleared_where_it_was_sent(rank: int) -> None:
         return sum(int((momentum == 0).sum()) for momentum in held)
 
     adam = lambda model: torch.optim.AdamW(model.parameters(), lr=0.01)  # noqa: E731
-    idle = zeros("updates every=1 late=0 union density=1%", clear_momentum=False)
-    assert zeros("updates every=1 late=0 union density=1%") >= idle + 8
-    assert zeros("updates every=1 late=1 union density=1%") >= idle + 8
-    assert zeros("updates every=4 late=0 union density=1%") == idle
-    assert zeros("updates every=1 late=0 union density=3%") == idle
-    still = zeros("updates every=1 late=0 union density=1%", optimizer=adam)
-    assert zeros("updates every=1 late=0 union density=1%", optimizer=adam, clear_momentum=True) > still
+    assert zeros("updates every=1 late=0 union density=1%") >= 10
+    assert zeros("updates every=1 late=1 union density=1%") >= 10
+    assert zeros("updates every=1 late=0 union density=1%", optimizer=adam, clear_momentum=True) >= 10
+    assert zeros("updates every=1 late=0 union density=1%", clear_momentum=False) == 0
+    assert zeros("updates every=4 late=0 union density=1%") == 0
+    assert zeros("updates every=1 late=0 union density=3%") == 0
+    assert zeros("updates every=1 late=0 union density=1%", optimizer=adam) == 0
 
 
 def progress_that_is_not_finite(rank: int) -> None:
