@@ -42,7 +42,7 @@ demo: release  ## our schedules on four threads of this machine
 	@build/release/tools/pliant-bench/pliant-bench --local 4
 
 # A benchmark is bench/NAME.py: it prints its table and writes build/bench/NAME.json.
-BENCHMARKS := $(patsubst bench/%.py,bench-%,$(filter-out bench/figures.py bench/pliant_bench.py,$(wildcard bench/*.py)))
+BENCHMARKS := $(patsubst bench/%.py,bench-%,$(filter-out bench/figures.py bench/pliant_bench.py bench/training.py,$(wildcard bench/*.py)))
 
 bench: $(BENCHMARKS)  ## run every benchmark; `make bench-NAME` runs one
 

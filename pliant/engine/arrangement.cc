@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "pliant/common/errors.h"
+#include "pliant/plan/fusion.h"
 
 namespace pliant::engine {
 namespace {
@@ -41,30 +42,10 @@ Range Arrangement::entries(const Range& units) const {
 }
 
 std::vector<Range> Arrangement::groups(plan::Fusion fusion) const {
-  const std::size_t count = units_.size();
+  std::vector<std::size_t> lengths;
+  for (std::size_t u = 0; u < units_.size(); ++u) lengths.push_back(entries({u, 1}).count);
   std::vector<Range> groups;
-  switch (fusion) {
-    case plan::Fusion::kBucket:
-      for (std::size_t u = 0; u < count; ++u) groups.push_back({u, 1});
-      break;
-    case plan::Fusion::kTwo: {
-      // The cut that comes nearest to halves.
-      const auto distance = [this](std::size_t cut) {
-        const auto first = 2 * unit_begins_[cut];
-        return first > size_ ? first - size_ : size_ - first;
-      };
-      std::size_t best = std::min<std::size_t>(1, count);
-      for (std::size_t cut = 1; cut < count; ++cut) {
-        if (distance(cut) < distance(best)) best = cut;
-      }
-      if (best > 0) groups.push_back({0, best});
-      if (best < count) groups.push_back({best, count - best});
-      break;
-    }
-    case plan::Fusion::kAll:
-      if (count > 0) groups.push_back({0, count});
-      break;
-  }
+  for (const std::size_t count : plan::group_counts(fusion, lengths)) groups.push_back({groups.empty() ? 0 : groups.back().end(), count});
   return groups;
 }
 

@@ -10,6 +10,8 @@
 
 #include "pliant/common/errors.h"
 #include "pliant/common/version.h"
+#include "pliant/compress/measure.h"
+#include "pliant/engine/adaptive.h"
 #include "pliant/engine/agreement.h"
 #include "pliant/engine/crew.h"
 #include "pliant/engine/gradients.h"
@@ -50,6 +52,8 @@ Facts facts_of(const std::vector<Parameter>& parameters, const std::vector<Param
                              {"whether the optimizer is attached", options.updates ? "yes" : "no"},
                              {"check_every", std::to_string(options.check_every)},
                              {"warm_up", fmt::format("{} {}", static_cast<int>(options.warm_up), options.warm_up_steps)},
+                             {"policy", std::string(to_string(options.control.policy))},
+                             {"the kind of optimizer", options.adam ? "Adam-like" : "SGD-like"},
                              {"clip_norm", fmt::format("{}", options.clip_norm)},
                              {"the number of parameters", std::to_string(parameters.size())}});
   const auto tell = [&facts](std::string_view what, const std::vector<Parameter>& tensors) {
@@ -76,6 +80,10 @@ class Engine::Impl {
     require(communicators.control != nullptr, "engine: no communicator for control");
     require(!parameters_.empty(), "engine: a model without parameters");
     agree(*communicators.control, facts_of(parameters_, buffers_, options_), options_.deadline);
+    ranks_ = communicators.control->size();
+    threads_ = !communicators.lanes.empty();
+    own_all_reduce_ = (threads_ ? communicators.lanes.front() : communicators.control)->capabilities().own_all_reduce;
+    costs_ = agreed_costs(*communicators.control, compress::measure_costs(), options_.deadline);
     voids_.assign(static_cast<std::size_t>(communicators.control->size()), 0);
     if (communicators.lanes.empty()) {
       crew_.lanes.push_back(std::make_unique<Lane>(std::move(communicators.control), Threading::kCaller));
@@ -183,9 +191,20 @@ class Engine::Impl {
   [[nodiscard]] plan::Kind kind() const { return kind_; }
 
   void set_plan(const plan::Pins& pins) {
-    policy_ = std::make_unique<FixedPolicy>(pins, options_.warm_up, options_.warm_up_steps);
-    if (pins == plan::Pins{})
-      log(Severity::kInfo, "plan=auto: there is no measuring policy in this build, so gradients are averaged densely");
+    pins_ = pins;
+    if (is_complete(pins) || options_.control.policy == control::Policy::kFixed || ranks_ == 1) {
+      policy_ = std::make_unique<FixedPolicy>(pins, options_.warm_up, options_.warm_up_steps);
+      return;
+    }
+    AdaptivePolicy::Setup setup{.ranks = ranks_,
+                                .lanes = threads_ ? static_cast<int>(crew_.lanes.size()) : 0,
+                                .adam = options_.adam,
+                                .costs = costs_,
+                                .control = options_.control,
+                                .efficiency = options_.efficiency,
+                                .log = options_.log};
+    setup.control.candidates = {.pins = pins, .updates = options_.updates, .engine_all_reduce = own_all_reduce_};
+    policy_ = std::make_unique<AdaptivePolicy>(std::move(setup), gradients_.unit_lengths());
   }
 
   [[nodiscard]] plan::Plan plan() const { return plan_ ? *plan_ : policy_->choose(round_).plan; }
@@ -208,7 +227,7 @@ class Engine::Impl {
 
   [[nodiscard]] State state() {
     end_step();
-    State state{.step = round_, .epoch = epoch_, .plan = to_string(plan())};
+    State state{.step = round_, .epoch = epoch_, .plan = to_string(plan()), .policy = policy_->to_text()};
     if (kind_ == plan::Kind::kUpdates && updates_ != nullptr && updates_->based()) {
       state.updates = true;
       state.units = gradients_.arrangement().units();
@@ -237,6 +256,7 @@ class Engine::Impl {
     round_ = state.step;
     taken_ = round_;
     epoch_ = state.epoch;
+    if (!state.policy.empty()) policy_->restore(state.policy);
     if (!state.plan.empty()) plan_ = plan::parse_plan(state.plan, "the plan in the state");
   }
 
@@ -272,6 +292,9 @@ class Engine::Impl {
   // this at the same step, from the same bytes.
   void begin_step() {
     if (round_ >= kRecordAge) take_in(round_ - kRecordAge + 1);
+    gradients_.settle_units();
+    policy_->note_units(gradients_.unit_lengths());
+    if (plan_ && gradients_.last_updated_fraction() > 0) policy_->note_result(*plan_, gradients_.last_updated_fraction());
     const Choice choice = policy_->choose(round_);
     const bool leaving = choice.plan.kind != plan::Kind::kGradients;
     adopt(leaving ? flush_of(plan::Plan{}) : choice.plan, choice.reason);
@@ -310,7 +333,8 @@ class Engine::Impl {
   // The record of an exchange is taken in when it lands, or when the next one does if it was not late: by then it is here.
   void land(const Model& model) {
     const Updates::Sending landing = *updates_->next();
-    updates_->land(model);
+    const auto report = updates_->land(model);
+    if (!report.is_void) policy_->note_result(landing.plan, report.updated_fraction);
     take_in(landing.late() ? landing.number + 1 : landing.number);
   }
 
@@ -369,6 +393,11 @@ class Engine::Impl {
   Crew crew_;
   Gradients gradients_;
   std::unique_ptr<Updates> updates_;  // once a plan asks for it: it needs memory
+  int ranks_ = 1;
+  bool threads_ = false;
+  bool own_all_reduce_ = false;
+  plan::CostTable costs_;
+  plan::Pins pins_;
   std::unique_ptr<Policy> policy_;
   plan::Kind kind_ = plan::Kind::kGradients;  // of the next step
   std::optional<plan::Plan> plan_;            // in force

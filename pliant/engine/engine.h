@@ -92,6 +92,7 @@ struct State {
   std::uint64_t exchanges = 0;
   std::uint32_t epoch = 0;
   std::string plan;                          // in force
+  std::string policy;                        // what measuring and deciding have learnt
   std::vector<std::vector<int>> units;       // parameters that are exchanged together
   std::vector<int> voted;                    // shared/var: who leads next, by exchange of a step; -1: nobody has voted
   double last_norm = 0;                      // of this rank's gradient, for clip_norm

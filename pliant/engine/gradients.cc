@@ -53,6 +53,7 @@ struct Gradients::Step {
         waiting(parameters),
         missing(groups),
         groups_left(groups),
+        updated(groups, 0.0),
         record(about) {}
 
   const std::uint64_t number;
@@ -68,8 +69,9 @@ struct Gradients::Step {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::size_t groups_left;  // this and the rest: guarded by the mutex
-  double energy = 0;        // of the gradient, for clip_norm
+  std::size_t groups_left;      // this and the rest: guarded by the mutex
+  double energy = 0;            // of the gradient, for clip_norm
+  std::vector<double> updated;  // fraction, by group
   Seconds landed;
   Record record;
 };
@@ -145,12 +147,21 @@ void Gradients::form_groups(plan::Fusion fusion) {
   voted_.clear();
 }
 
-void Gradients::begin_step(std::uint64_t number, const plan::Plan& plan, std::uint32_t epoch) {
+void Gradients::settle_units() {
   wait();
-  if (adopted_) {
-    arrange(Arrangement(sizes_, *std::exchange(adopted_, std::nullopt)));
-    adopting_ = false;
-  }
+  if (!adopted_) return;
+  arrange(Arrangement(sizes_, *std::exchange(adopted_, std::nullopt)));
+  adopting_ = false;
+}
+
+std::vector<std::size_t> Gradients::unit_lengths() const {
+  std::vector<std::size_t> lengths;
+  for (std::size_t u = 0; u < arrangement_.units().size(); ++u) lengths.push_back(arrangement_.entries({u, 1}).count);
+  return lengths;
+}
+
+void Gradients::begin_step(std::uint64_t number, const plan::Plan& plan, std::uint32_t epoch) {
+  settle_units();
   form_groups(plan.fuse);
   step_ = std::make_shared<Step>(Record{.epoch = epoch, .step = number}, plan, sizes_.size(), groups_.size());
   for (std::size_t g = 0; g < groups_.size(); ++g) step_->missing[g] = groups_[g].parameters.size();
@@ -298,6 +309,7 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
     }
   }
   const std::lock_guard lock(step.mutex);
+  step.updated[job.group] = report.updated_fraction;
   Record& record = step.record;
   record.wire[std::min(job.group, kRecordTimes - 1)] += static_cast<float>(report.wire.value);
   record.coding += static_cast<float>((report.select + report.encode + report.decode).value);
@@ -312,6 +324,10 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
 void Gradients::finish(Step& step) {
   step.landed = crew_.now();
   last_norm_ = std::sqrt(step.energy);
+  last_updated_fraction_ = 0;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    last_updated_fraction_ += step.updated[g] * static_cast<double>(groups_[g].entries.count) / static_cast<double>(arrangement_.size());
+  }
   if (crew_.fault.first() == nullptr) crew_.records->post(step.record);
 }
 

@@ -31,6 +31,11 @@ class Gradients {
   // Until everything that was submitted is done.
   void wait();
 
+  // Between steps: waits for the last one, and takes over the frame's buckets if it is time to.
+  void settle_units();
+  [[nodiscard]] std::vector<std::size_t> unit_lengths() const;
+  [[nodiscard]] double last_updated_fraction() const { return last_updated_fraction_; }  // of the last step; 0: none yet
+
   [[nodiscard]] const Arrangement& arrangement() const { return arrangement_; }
   [[nodiscard]] std::span<float> residual() const { return residual_.span(); }
   [[nodiscard]] std::size_t scratch_bytes() const;
@@ -81,6 +86,7 @@ class Gradients {
   std::optional<Units> adopted_;  // from the next step on
   std::vector<int> voted_;        // restored, for groups that are yet to be formed
   double last_norm_ = 0;
+  double last_updated_fraction_ = 0;
   Seconds last_begin_;
   Seconds begin_;
 };

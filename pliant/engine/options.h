@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "pliant/common/units.h"
+#include "pliant/control/options.h"
+#include "pliant/model/efficiency.h"
 #include "pliant/plan/pins.h"
 
 namespace pliant::engine {
@@ -27,8 +29,12 @@ enum class Severity : std::uint8_t { kDebug, kInfo, kWarning };
 using Log = std::function<void(Severity, std::string_view)>;
 
 struct Options {
-  plan::Pins pins = {};             // what is fixed; nothing pinned is "auto"
-  bool updates = false;             // the optimizer is at hand: plans of kind updates may be chosen
+  plan::Pins pins = {};  // what is fixed; nothing pinned is "auto"
+  bool updates = false;  // the optimizer is at hand: plans of kind updates may be chosen
+  bool adam = false;     // it divides by a second moment
+  // How what is not pinned is chosen. Complete pins (is_complete) are never departed from.
+  control::Options control = {};
+  model::EfficiencyOptions efficiency = {};
   std::optional<Seconds> deadline;  // for each message; none: for ever
   int check_every = 100;            // exchanges between two comparisons of what the ranks applied; 0: never
   WarmUp warm_up = WarmUp::kNone;

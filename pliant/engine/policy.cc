@@ -31,7 +31,7 @@ std::vector<double> ladder(double target) {
 
 FixedPolicy::FixedPolicy(const plan::Pins& pins, WarmUp warm_up, std::int64_t warm_up_steps)
     : plan_(settle(pins)),
-      reason_(pins == plan::Pins{} ? "nothing is pinned and nothing is measured yet: dense" : fmt::format("pinned: {}", to_string(pins))),
+      reason_(pins == plan::Pins{} ? "nothing is pinned and nothing is chosen: dense" : fmt::format("pinned: {}", to_string(pins))),
       warm_up_(plan_.scheme == plan::Scheme::kDense ? WarmUp::kNone : warm_up),
       warm_up_steps_(static_cast<std::uint64_t>(std::max<std::int64_t>(warm_up_steps, 0))) {}
 
@@ -51,5 +51,7 @@ Choice FixedPolicy::choose(std::uint64_t step) {
 }
 
 void FixedPolicy::take_in(std::span<const Record>) {}
+
+bool is_complete(const plan::Pins& pins) { return pins.kind && pins.scheme && (pins.density || pins.scheme == plan::Scheme::kDense); }
 
 }  // namespace pliant::engine

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "pliant/engine/options.h"
 #include "pliant/engine/record.h"
@@ -14,16 +16,23 @@ namespace pliant::engine {
 
 struct Choice {
   plan::Plan plan;
-  std::string reason;  // one sentence
+  std::string reason;      // one sentence
+  Seconds predicted = {};  // exchange time; 0: not predicted
 };
 
 class Policy {
  public:
   virtual ~Policy() = default;
-  // Once per step (updates: per exchange), in order.
+  // For each step (updates: exchange), in order; asked again about the last one, it says the same.
   [[nodiscard]] virtual Choice choose(std::uint64_t step) = 0;
   // What all ranks said of an earlier step.
   virtual void take_in(std::span<const Record> records) = 0;
+  // What all ranks know alike without being told: how units are cut now, and what share of the last result was not zero.
+  virtual void note_units(const std::vector<std::size_t>& lengths) { (void)lengths; }
+  virtual void note_result(const plan::Plan& plan, double updated_fraction) { (void)plan, (void)updated_fraction; }
+  // For a checkpoint.
+  [[nodiscard]] virtual std::string to_text() const { return {}; }
+  virtual void restore(std::string_view text) { (void)text; }
 };
 
 // The pinned plan from the first step to the last, after a warm-up if there is one.
@@ -40,5 +49,9 @@ class FixedPolicy final : public Policy {
   WarmUp warm_up_;
   std::uint64_t warm_up_steps_;
 };
+
+// Whether the text leaves nothing open that matters: kind, scheme and density (plan::parse_plan). Then nothing is chosen, and two
+// runs are the same bit for bit.
+[[nodiscard]] bool is_complete(const plan::Pins& pins);
 
 }  // namespace pliant::engine

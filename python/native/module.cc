@@ -47,13 +47,14 @@ engine::Log log_to(py::object sink) {
 std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, const py::object& control, const py::object& store,
                                           const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
                                           const std::string& plan, std::optional<double> deadline, int check_every, std::int64_t warm_up,
-                                          bool ramp, double clip_norm, std::vector<std::pair<std::string, std::string>> facts,
+                                          bool ramp, double clip_norm, bool adam, std::vector<std::pair<std::string, std::string>> facts,
                                           py::object log, bool updates, const std::vector<std::string>& buffer_names,
                                           const std::vector<at::Tensor>& buffers) {
   Groups groups{.control = shared<::c10d::Backend>(control), .store = shared<::c10d::Store>(store)};
   for (const py::object& lane : lanes) groups.lanes.push_back(shared<::c10d::Backend>(lane));
   engine::Options options{.pins = plan::parse_pins(plan),
                           .updates = updates,
+                          .adam = adam,
                           .check_every = check_every,
                           .warm_up = warm_up == 0 ? engine::WarmUp::kNone
                                      : ramp       ? engine::WarmUp::kRamp
@@ -108,7 +109,7 @@ void bind_engine(py::module_& module) {
   py::class_<TensorEngine>(module, "Engine")
       .def(py::init(&make_engine), py::kw_only(), py::arg("lanes"), py::arg("control"), py::arg("store"), py::arg("names"),
            py::arg("parameters"), py::arg("plan"), py::arg("deadline"), py::arg("check_every"), py::arg("warm_up"), py::arg("ramp"),
-           py::arg("clip_norm"), py::arg("facts"), py::arg("log"), py::arg("updates") = false,
+           py::arg("clip_norm"), py::arg("adam"), py::arg("facts"), py::arg("log"), py::arg("updates") = false,
            py::arg("buffer_names") = std::vector<std::string>{}, py::arg("buffers") = std::vector<at::Tensor>{})
       .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"))
       .def("begin_backward", &TensorEngine::begin_backward, NoGil())

@@ -2,7 +2,7 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from torch.distributed import Store
+from torch._C._distributed_c10d import Backend, Store
 from torch.futures import Future
 
 version: str
@@ -81,6 +81,7 @@ class State:
     exchanges: int
     epoch: int
     plan: str
+    policy: str
     units: list[list[int]]
     voted: list[int]
     last_norm: float
@@ -96,8 +97,8 @@ class Engine:
     def __init__(
         self,
         *,
-        lanes: Sequence[object],
-        control: object,
+        lanes: Sequence[Backend],
+        control: Backend,
         store: Store,
         names: Sequence[str],
         parameters: Sequence[torch.Tensor],
@@ -107,6 +108,7 @@ class Engine:
         warm_up: int,
         ramp: bool,
         clip_norm: float,
+        adam: bool,
         facts: Sequence[tuple[str, str]],
         log: Callable[[int, str], None],
         updates: bool = False,

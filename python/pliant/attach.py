@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
 from pliant import _native, hook, model as models
@@ -19,7 +21,7 @@ from pliant.optimizers import Optimizers
 from pliant.updates import Updates
 from pliant.watch import Watch
 
-Hook = Callable[[Any, dist.GradBucket], Future[torch.Tensor]]
+Hook = Callable[[Any, GradBucket], Future[torch.Tensor]]
 
 
 def attach(
@@ -42,7 +44,6 @@ def attach(
     with the same arguments, which is checked.
 
     optimizer: the one, or a list of all. Plans of kind updates need it.
-
     plan: "auto", or any part of a plan, as docs/plans.md has it.
     deadline: for each message, in seconds or as "30s"; left out, the timeout of the process group.
     lanes: exchanges under way at once, each in a thread with connections of its own; 0: in the training thread.
@@ -57,6 +58,8 @@ def attach(
     module = models.unwrap(ddp)
     optimizers = None if optimizer is None else Optimizers(optimizer)
     options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, selector)
+    if optimizers is not None:
+        options = dataclasses.replace(options, adam=any(models.divides_by_second_moment(one) for one in optimizers.each))
     model = models.of_ddp(module)
     seat = hook.seat_of(module)
     if seat.averager is not None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
 from torch.distributed.algorithms.join import Joinable, JoinHook
 from torch.futures import Future
 
@@ -37,6 +38,7 @@ class Options:
     warm_up: int = 0
     ramp: bool = False
     check_every: int = 100
+    adam: bool = False  # the optimizer divides by a second moment
 
 
 class Averager(Joinable):
@@ -195,6 +197,7 @@ class Averager(Joinable):
             warm_up=options.warm_up,
             ramp=options.ramp,
             clip_norm=options.clip_norm,
+            adam=options.adam,
             facts=[("torch", str(torch.__version__)), ("Python", platform.python_version()), ("scaler", "no" if self._scaler is None else "yes")],
             log=_log,
             updates=self._updates is not None,
@@ -210,7 +213,7 @@ class Averager(Joinable):
             pending, self._pending = self._pending, None
             self.load_state_dict(pending)
 
-    def on_bucket(self, bucket: dist.GradBucket) -> Future[torch.Tensor]:
+    def on_bucket(self, bucket: GradBucket) -> Future[torch.Tensor]:
         if self._closed is not None or bucket.buffer().is_sparse:
             return hook.all_reduce(self._user_group(), bucket)
         if self._engine is None:
@@ -292,7 +295,7 @@ class Averager(Joinable):
                 self._engine.rescale(scale / self._scale)
             self._scale = scale
 
-    def _collect(self, bucket: dist.GradBucket) -> Future[torch.Tensor]:
+    def _collect(self, bucket: GradBucket) -> Future[torch.Tensor]:
         """A bare hook knows its model only after it has seen every bucket: the first step is a plain all-reduce."""
         self._collected.extend(bucket.parameters())
         if bucket.is_last():

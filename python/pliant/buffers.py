@@ -12,6 +12,10 @@ from torch import nn
 from pliant import model as models
 
 
+_COUNTERS = (torch.int64, torch.int32, torch.uint8, torch.int8, torch.bool)
+"""What Gloo can compare."""
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a buffer is found: modules replace their buffers, so nobody keeps the tensor."""
@@ -43,7 +47,7 @@ class Buffers:
                 place = Place(name.replace("_orig_mod.", ""), owner, attribute)
                 if buffer.dtype == torch.float32 and models.is_dense(buffer):
                     self.floats.append(place)
-                elif not buffer.is_floating_point() and not buffer.is_complex():
+                elif buffer.dtype in _COUNTERS:
                     self.counters.append(place)
                 elif buffer.dtype != torch.float32:
                     self.left.append(place.name)

@@ -37,6 +37,7 @@ def write(state: _native.State, model: Model, buffers: Buffers, *, rank: int, wo
         "world_size": world_size,
         "parameters": {name: model.shape(position) for position, name in enumerate(model.names)},
         "plan": state.plan,
+        "policy": state.policy,  # what measuring and deciding have learnt
         "epoch": state.epoch,
         "step": state.step,
         "exchanges": state.exchanges,
@@ -58,6 +59,7 @@ def read(saved: Mapping[str, Any], model: Model, buffers: Buffers, *, rank: int,
     state.exchanges = saved["exchanges"]
     state.epoch = saved["epoch"]
     state.plan = saved["plan"]
+    state.policy = saved["policy"]
     state.units = [[positions[name] for name in unit] for unit in saved["units"]]
     state.voted = list(saved["voted"])
     state.last_norm = saved["last_norm"]
@@ -96,6 +98,7 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
             **first,
             "rank": rank,
             "world_size": world_size,
+            "policy": "",  # another number of ranks is another network
             "voted": [-1] * len(first["voted"]),  # whoever led may be gone
             "last_norm": max(float(state["last_norm"]) for state in old),
             "residual": {name: mean.clone() for name, mean in residual.items()},

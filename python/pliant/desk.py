@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Backend
 
 from pliant import _native
 from pliant.errors import CommError
 
 
 class Desk:
-    def __init__(self, backend: dist.Backend, rank: int, size: int) -> None:
+    def __init__(self, backend: Backend, rank: int, size: int) -> None:
         self._backend: Any = backend
         self.rank = rank
         self.size = size

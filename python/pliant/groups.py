@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import os
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Backend, PrefixStore, ProcessGroupGloo, Store
 from torch.distributed import distributed_c10d
 
 from pliant.errors import CommError, DisagreementError, UnsupportedError
@@ -29,10 +31,10 @@ _made: dict[str, int] = {}
 class Groups:
     rank: int
     size: int
-    lanes: list[dist.Backend]
-    control: dist.Backend
-    store: dist.Store
-    desk: dist.Backend | None = None
+    lanes: list[Backend]
+    control: Backend
+    store: Store
+    desk: Backend | None = None
 
 
 def default_deadline(group: dist.ProcessGroup) -> float:
@@ -54,13 +56,15 @@ def make(group: dist.ProcessGroup, lanes: int, deadline: float, *, desk: bool = 
     key = hashlib.sha1(",".join(map(str, ranks)).encode()).hexdigest()[:16]
     number = _made.get(key, 0)
     _made[key] = number + 1
-    store = dist.PrefixStore(f"pliant/{key}/{number}", distributed_c10d._get_default_store())
+    # Workers that torchrun starts again may find the store of the attempt before, with the addresses of processes that are gone.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = PrefixStore(f"pliant/{attempt}/{key}/{number}", distributed_c10d._get_default_store())
     rank, size = dist.get_rank(group), len(ranks)
     timeout = datetime.timedelta(seconds=deadline)
 
-    def connect(name: str, timeout: datetime.timedelta = timeout + _BEHIND_DEADLINES) -> dist.Backend:
+    def connect(name: str, timeout: datetime.timedelta = timeout + _BEHIND_DEADLINES) -> Backend:
         try:
-            return dist.ProcessGroupGloo(dist.PrefixStore(name, store), rank, size, timeout)
+            return ProcessGroupGloo(PrefixStore(name, store), rank, size, timeout)
         except RuntimeError as error:
             raise CommError(
                 f"rank {rank} of {size}: connecting to the others for {name}: {error}\n"
@@ -70,14 +74,14 @@ def make(group: dist.ProcessGroup, lanes: int, deadline: float, *, desk: bool = 
     control = connect("control")
     _same_groups(control, size, lanes, desk)
     made = [connect(f"lane{i}") for i in range(lanes)]
-    return Groups(rank, size, made, control, dist.PrefixStore("words", store), connect("desk", timeout) if desk else None)
+    return Groups(rank, size, made, control, PrefixStore("words", store), connect("desk", timeout) if desk else None)
 
 
-def _same_groups(control: dist.Backend, size: int, lanes: int, desk: bool) -> None:
+def _same_groups(control: Backend, size: int, lanes: int, desk: bool) -> None:
     """Before anybody waits for a lane that others do not have."""
     mine = torch.tensor([lanes, desk])
     every = [torch.empty_like(mine) for _ in range(size)]
-    control.allgather([every], [mine]).wait()
+    control.allgather([every], [mine]).wait()  # type: ignore[attr-defined]
     for other, theirs in enumerate(every):
         for what, here, there in zip(("lanes", "optimizers that updates may use"), every[0], theirs, strict=True):
             if int(here) != int(there):

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
@@ -14,10 +15,10 @@ from pliant.errors import UnsupportedError
 
 
 class Averaging(Protocol):
-    def on_bucket(self, bucket: dist.GradBucket) -> Future[torch.Tensor]: ...
+    def on_bucket(self, bucket: GradBucket) -> Future[torch.Tensor]: ...
 
 
-def hook(state: Averaging, bucket: dist.GradBucket) -> Future[torch.Tensor]:
+def hook(state: Averaging, bucket: GradBucket) -> Future[torch.Tensor]:
     return state.on_bucket(bucket)
 
 
@@ -26,7 +27,7 @@ class Seat:
         self.group = group
         self.averager: Averaging | None = None
 
-    def on_bucket(self, bucket: dist.GradBucket) -> Future[torch.Tensor]:
+    def on_bucket(self, bucket: GradBucket) -> Future[torch.Tensor]:
         if self.averager is None:
             return all_reduce(self.group, bucket)
         return self.averager.on_bucket(bucket)
@@ -56,7 +57,7 @@ def seat_of(ddp: DistributedDataParallel) -> Seat:
     return seat
 
 
-def all_reduce(group: dist.ProcessGroup, bucket: dist.GradBucket) -> Future[torch.Tensor]:
+def all_reduce(group: dist.ProcessGroup, bucket: GradBucket) -> Future[torch.Tensor]:
     """Bit for bit what DDP does without a hook: scaled first, then summed; on the user's own group, by the thread that DDP calls from."""
     buffer = bucket.buffer()
     buffer.mul_(1.0 / dist.get_world_size(group))
@@ -66,7 +67,7 @@ def all_reduce(group: dist.ProcessGroup, bucket: dist.GradBucket) -> Future[torc
     return first
 
 
-def unchanged(bucket: dist.GradBucket) -> Future[torch.Tensor]:
+def unchanged(bucket: GradBucket) -> Future[torch.Tensor]:
     future: Future[torch.Tensor] = Future()
     future.set_result(bucket.buffer())
     return future

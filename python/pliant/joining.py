@@ -38,6 +38,8 @@ class Joining:
 
     def before_forward(self) -> None:
         config = self._ddp._join_config
+        if self._averager is not None and not self._averager._join_config.enable:
+            self._averager = self._copies = None  # Join(..., enable=False)
         if self._averager is not None:
             self._expected = config
             Join.notify_join_context(self._averager)
@@ -57,6 +59,7 @@ class Joining:
     def end(self) -> None:
         self._averager = None
         if not self._updates.training_alone:
+            self._copies = None
             return
         if self._thread is not None:
             self._thread.join()

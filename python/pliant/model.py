@@ -67,7 +67,8 @@ def unwrap(model: nn.Module) -> DistributedDataParallel:
 def of(module: nn.Module, ignored: frozenset[str] = frozenset()) -> Model:
     """What DDP hands to its hook: parameters that require gradients, each once, without those whose gradients are sparse tensors."""
     sparse = _with_sparse_gradients(module)
-    names, parameters = [], []
+    names: list[str] = []
+    parameters: list[torch.Tensor] = []
     for name, parameter in module.named_parameters():
         if not parameter.requires_grad or name in ignored or id(parameter) in sparse:
             continue
@@ -101,6 +102,12 @@ def check_optimizer(optimizer: object) -> torch.optim.Optimizer:
     if not isinstance(inner, torch.optim.Optimizer):
         raise UnsupportedError(f"optimizer= must be a torch.optim.Optimizer, not {type(inner).__name__}")
     return inner
+
+
+def divides_by_second_moment(optimizer: torch.optim.Optimizer) -> bool:
+    """Adam and its kin: they bear late and rare exchanges less well, and the policy knows."""
+    names = " ".join(base.__name__ for base in type(optimizer).__mro__)
+    return any(word in names for word in ("Adam", "Adafactor", "Adagrad", "Adadelta", "RMSprop"))
 
 
 def _check(name: str, parameter: torch.Tensor) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +30,8 @@ class Own:
         self._overwritten = False
 
     def watch(self, module: nn.Module) -> list[RemovableHandle]:
-        handles = [part.register_load_state_dict_post_hook(self._module_loaded) for part in module.modules()]
+        notice = _Notice(self)
+        handles: list[RemovableHandle] = [part.register_load_state_dict_post_hook(notice) for part in module.modules()]  # type: ignore[no-untyped-call]
         return handles + [one.register_load_state_dict_post_hook(self._optimizer_loaded) for one in self._optimizers.each]
 
     def state_dict(self, *, parameters: bool, optimizers: bool) -> dict[str, Any]:
@@ -81,7 +83,7 @@ class Own:
     def _places(self) -> list[Any]:
         return [*self._buffers.floats, *self._buffers.counters]
 
-    def _module_loaded(self, module: nn.Module, keys: object) -> None:
+    def module_was_loaded(self) -> None:
         self._overwritten = True
         if self._held is None:
             self.loaded = True
@@ -89,3 +91,17 @@ class Own:
     def _optimizer_loaded(self, optimizer: torch.optim.Optimizer) -> None:
         if not self._loading:
             self._overwritten = True
+
+
+class _Notice:
+    """Hooks are copied and pickled with their module (for an average of the weights, or to save it whole): the copy notices nothing."""
+
+    def __init__(self, own: Own | None = None) -> None:
+        self._own = None if own is None else weakref.ref(own)
+
+    def __call__(self, module: nn.Module, keys: object) -> None:
+        if self._own is not None and (own := self._own()) is not None:
+            own.module_was_loaded()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Notice, ()

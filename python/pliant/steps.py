@@ -12,6 +12,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from pliant.errors import UnsupportedError
+from pliant.watch import out_of_graphs
 
 
 class Steps:
@@ -24,7 +25,8 @@ class Steps:
         self._handles: list[RemovableHandle] = []
         for place, optimizer in enumerate(optimizers):
             watched = _Depth(optimizer, lambda place=place: self._one_has_stepped(place))  # type: ignore[misc]
-            self._handles += [optimizer.register_step_pre_hook(watched.before), optimizer.register_step_post_hook(watched.after)]
+            self._handles.append(optimizer.register_step_pre_hook(out_of_graphs(watched.before)))
+            self._handles.append(optimizer.register_step_post_hook(out_of_graphs(watched.after)))
 
     def stop(self) -> None:
         for handle in self._handles:
@@ -47,7 +49,6 @@ class _Depth:
         self._depth = 0
         self._outermost: FrameType | None = None  # the step that began it all
 
-    @torch.compiler.disable
     def before(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if _inside_backward():
             raise UnsupportedError(
@@ -60,7 +61,6 @@ class _Depth:
             self._outermost = _frame_of_step()
         self._depth += 1
 
-    @torch.compiler.disable
     def after(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         self._depth = max(self._depth - 1, 0)
         if self._depth == 0:

@@ -23,11 +23,12 @@ from torch.utils.hooks import RemovableHandle
 from pliant import _native, alike, joining, model as models
 from pliant.buffers import Buffers
 from pliant.desk import Desk
-from pliant.errors import CommError, ContractError
+from pliant.errors import ContractError
 from pliant.optimizers import Optimizers
 from pliant.own import Own
 from pliant.quiet import Quiet
 from pliant.steps import Steps
+from pliant.watch import out_of_graphs
 
 log = logging.getLogger("pliant")
 
@@ -70,7 +71,7 @@ class Updates:
         me = weakref.WeakMethod(self.completed_step)
         self._steps = Steps(self.optimizers.each, lambda: _call(me))
         before = weakref.WeakMethod(self.before_forward)
-        self._handles.append(self._ddp.register_forward_pre_hook(torch.compiler.disable(lambda module, inputs: _call(before))))
+        self._handles.append(self._ddp.register_forward_pre_hook(out_of_graphs(lambda module, inputs: _call(before))))
         self._handles += self._own.watch(self._ddp.module)
         if self.in_force:
             self._take_base("attaching")

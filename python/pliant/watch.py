@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,8 +24,8 @@ class Watch:
         self._averager = weakref.ref(averager)
         self._handles: list[RemovableHandle] = []
         if module is not None:
-            self._handles.append(module.register_forward_pre_hook(self._before_forward))
-            self._handles.append(module.register_forward_hook(self._after_forward))
+            self._handles.append(module.register_forward_pre_hook(out_of_graphs(self._before_forward)))
+            self._handles.append(module.register_forward_hook(out_of_graphs(self._after_forward)))
         for optimizer in optimizers:
             self._handles.append(optimizer.register_step_post_hook(self._after_step))
             self._handles.append(optimizer.register_load_state_dict_post_hook(self._optimizer_loaded))
@@ -37,12 +37,10 @@ class Watch:
             handle.remove()
         self._handles.clear()
 
-    @torch.compiler.disable
     def _before_forward(self, module: nn.Module, inputs: object) -> None:
         if (averager := self._averager()) is not None:
             averager.look_for_rescaling()
 
-    @torch.compiler.disable
     def _after_forward(self, module: nn.Module, inputs: object, output: object) -> None:
         """The gradient of an output exists before that of any parameter: the moment when a backward begins. Looking in forward
         would be too early, for loops that clear their gradients between forward and backward."""
@@ -51,7 +49,7 @@ class Watch:
         begun = _Once(self._averager)
         for tensor in _tensors(output):
             if tensor.requires_grad:
-                tensor.register_hook(begun)
+                tensor.register_hook(begun)  # type: ignore[no-untyped-call]
 
     def _after_step(self, optimizer: torch.optim.Optimizer, args: object, kwargs: object) -> None:
         if (averager := self._averager()) is not None:
@@ -60,6 +58,12 @@ class Watch:
     def _optimizer_loaded(self, optimizer: torch.optim.Optimizer) -> None:
         if (averager := self._averager()) is not None:
             averager.optimizer_was_restored()
+
+
+def out_of_graphs(function: Callable[..., None]) -> Callable[..., None]:
+    """Not for torch.compile to look into."""
+    kept_out: Callable[..., None] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    return kept_out
 
 
 class _Once:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -31,14 +33,14 @@ def dense_is_ddp(rank: int, size: int) -> None:
     """From the third step on the engine has DDP's own cut of the model: sums are then taken in the same order at any size."""
     import pliant
 
-    for plan in ("auto", "gradients dense"):
+    for plan in ("gradients dense", "gradients dense reduce=engine values=f32 fuse=bucket"):
         ours, plain = (models.ddp(models.mlp(), bucket_cap_mb=0.004) for _ in range(2))
         optimizers = [models.sgd(ours), models.sgd(plain)]
         averager = pliant.attach(ours, optimizers[0], plan)
         for number in range(8):
             if number == 2 and size > 2:
                 plain.load_state_dict(ours.state_dict())
-                optimizers[1].load_state_dict(optimizers[0].state_dict())
+                optimizers[1].load_state_dict(copy.deepcopy(optimizers[0].state_dict()))
             models.step(ours, optimizers[0], rank, number)
             models.step(plain, optimizers[1], rank, number)
             if number >= 2 or size == 2:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import pickle
 
 import pytest
 import torch
@@ -448,6 +449,8 @@ def evaluate_and_save_on_one_rank(rank: int) -> None:
             assert not torch.equal(models.flat(model), live)
         assert torch.equal(models.flat(model), live)
         assert torch.equal(saved["0.weight"], averager.base()["0.weight"])
+    copy.deepcopy(model.module).load_state_dict(model.module.state_dict())  # as for an average of the weights
+    pickle.loads(pickle.dumps(model.module))
     steps(model, optimizer, rank, 5)
     with averager.on_base(), pytest.raises(pliant.ContractError, match="on_base"):
         models.step(model, optimizer, rank, 0)

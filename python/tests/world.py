@@ -30,7 +30,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _rank_main(function: Callable[..., Any], rank: int, size: int, port: int, arguments: tuple[Any, ...], results: Any, group: bool) -> None:
+def _rank_main(function: Callable[..., Any], rank: int, size: int, port: int, arguments: tuple[Any, ...], results: Any, group: bool, farewell: bool) -> None:
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     try:
@@ -43,6 +43,10 @@ def _rank_main(function: Callable[..., Any], rank: int, size: int, port: int, ar
             dist.init_process_group("gloo")
         value = function(rank, size, *arguments)
         results.put((rank, None, value))
+        if not farewell:
+            results.close()
+            results.join_thread()
+            os._exit(0)
         if group:
             dist.barrier()
             dist.destroy_process_group()
@@ -54,13 +58,22 @@ def _rank_main(function: Callable[..., Any], rank: int, size: int, port: int, ar
         os._exit(1)
 
 
-def run(function: Callable[..., Any], *arguments: Any, ranks: int, group: bool = True, timeout: float = WATCHDOG_SECONDS, expected_to_die: tuple[int, ...] = ()) -> list[Any]:
-    """Returns what each rank returned. A rank in `expected_to_die` returns None and may end as it likes."""
+def run(
+    function: Callable[..., Any],
+    *arguments: Any,
+    ranks: int,
+    group: bool = True,
+    timeout: float = WATCHDOG_SECONDS,
+    expected_to_die: tuple[int, ...] = (),
+    farewell: bool = True,
+) -> list[Any]:
+    """Returns what each rank returned. A rank in `expected_to_die` returns None and may end as it likes. `group`: the function
+    finds a process group; `farewell`: the ranks leave it together."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     port = free_port()
     processes = [
-        context.Process(target=_rank_main, args=(function, rank, ranks, port, arguments, results, group), daemon=True) for rank in range(ranks)
+        context.Process(target=_rank_main, args=(function, rank, ranks, port, arguments, results, group, farewell), daemon=True) for rank in range(ranks)
     ]
     for process in processes:
         process.start()
@@ -89,8 +102,8 @@ def run(function: Callable[..., Any], *arguments: Any, ranks: int, group: bool =
                 rank, failure, _ = results.get()
                 if failure is not None:
                     failures.append(f"rank {rank}:\n{failure}")
-        for process in processes:
-            process.join(0 if failures else 20)
+        for rank, process in enumerate(processes):
+            process.join(0 if failures or rank in expected_to_die else 20)
     finally:
         for process in processes:
             if process.is_alive():

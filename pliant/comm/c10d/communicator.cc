@@ -3,7 +3,8 @@
 //  - Work::wait(timeout) that passes closes every connection of the group ("Timed out waiting"), so the peers see "Connection
 //    closed by peer" at once; so do those of a process that ends. Both are told apart below by Gloo's words.
 //  - A Work that is destroyed takes its memory out of Gloo's hands, under a lock: nothing is written there afterwards.
-//  - The slot of a message is its tag, below 2^31; those of collectives have a prefix in the highest byte. They do not meet.
+//  - Collectives put a prefix of their own beside their tag (gloo/types.h), messages do not; the one collective that is called
+//    on a communicator, all_reduce(), has nothing else under way beside it, so the two would not meet even if they could.
 #include "pliant/comm/c10d/communicator.h"
 
 #include <ATen/ops/from_blob.h>
@@ -259,7 +260,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   // Tells the others, then hangs up so that they do not wait for this rank any longer, then finds out what held it up.
-  [[noreturn]] void give_up(Failure failure) {
+  [[noreturn]] void give_up(const Failure& failure) {
     if (size_ > 1 && !options_.store) {
       hang_up();
       life_.fail(without_findings(failure, "no store was given"));
@@ -275,7 +276,7 @@ class C10dCommunicator final : public Communicator {
   // messages that are done, make no difference.
   void hang_up() {
     for (auto& [ticket, pending] : pending_) {
-      if (pending.peer >= 0) (void)lasts_too_long([&] { return pending.work; });
+      if (pending.peer >= 0) (void)lasts_too_long([&work = pending.work] { return work; });
     }
     const Buffer<std::byte> nothing(1);
     std::vector<at::Tensor> tensors = {tensor_over(region_of(nothing), at::kByte)};

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""What updates cost a step, and how much of an exchange landing late hides.
+
+Without arguments: the benchmark. With a role it is one rank of it.
+"""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import figures
+import torch
+import training
+from torch.nn.parallel import DistributedDataParallel
+
+HERE = Path(__file__).resolve()
+REPETITIONS = 15
+TURN = 8  # steps: a multiple of every `every` below
+SPARSE = "union density=1% values=int8 indices=rice"
+
+
+class Contender:
+    def __init__(self, plan: str | None, **options: object) -> None:
+        import pliant
+
+        self.model = DistributedDataParallel(training.make_model())
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4, momentum=0.9)
+        self.averager = None if plan is None else pliant.attach(self.model, self.optimizer, plan=plan, **options)
+        self.inputs = torch.randn(training.BATCH, training.WIDTH)
+
+    def steps(self, count: int = TURN) -> None:
+        for _ in range(count):
+            training.one_step(self.model, self.optimizer, self.inputs)
+
+    def local_steps(self, count: int = TURN) -> None:
+        with self.model.no_sync():
+            self.steps(count)
+
+
+def overhead() -> None:
+    """Step time under updates over plain DDP's, in turns."""
+    training.start()
+    plain, ours = Contender(None), Contender(f"updates every=4 late=1 {SPARSE}")
+    for contender in (plain, ours):
+        contender.steps(TURN)
+    ratios = []
+    for _ in range(REPETITIONS):
+        there, here = training.timed(plain.steps), training.timed(ours.steps)
+        ratios.append(here / there)
+    training.say(ratios=ratios)
+    ours.averager.close()
+
+
+def calibrate() -> None:
+    training.start()
+    alone, ours = Contender(None), Contender(f"updates every=2 late=0 {SPARSE}")
+    ours.steps(TURN)
+    before = ours.averager.summary()
+    ours.steps(TURN)
+    after = ours.averager.summary()
+    seconds = sorted(training.timed(lambda: alone.local_steps(1)) for _ in range(5))
+    training.say(sent=(after.sent - before.sent) / (after.exchanges - before.exchanges), compute=seconds[2])
+    ours.averager.close()
+
+
+def exposed() -> None:
+    """Step time with results landing late, at once, and without any exchange, in turns."""
+    training.start()
+    alone, late, serial = Contender(None), Contender(f"updates every=2 late=2 {SPARSE}"), Contender(f"updates every=2 late=0 {SPARSE}")
+    for contender in (late, serial):
+        contender.steps(TURN)
+    alone.local_steps()
+    shares, lengths = [], []
+    for _ in range(REPETITIONS):
+        hidden, whole, compute = training.timed(late.steps), training.timed(serial.steps), training.timed(alone.local_steps)
+        shares.append((hidden - compute) / (whole - compute))
+        lengths.append((whole - compute) / (TURN / 2) / (compute / TURN))
+    training.say(shares=shares, lengths=lengths)
+    for contender in (late, serial):
+        contender.averager.close()
+
+
+def main() -> None:
+    roles = {"overhead": overhead, "calibrate": calibrate, "exposed": exposed}
+    if len(sys.argv) > 1:
+        return roles[sys.argv[1]]()
+    loopback = training.on_loopback(HERE, ["overhead"], 2, 1200)
+    known = training.in_the_lab(HERE, ["calibrate"], 4, "1gbit,1ms", 900)
+    # An exchange takes about two steps of compute.
+    rate = known["sent"] * 8 / (2 * known["compute"])
+    lab = training.in_the_lab(HERE, ["exposed"], 4, f"{rate / 1e6:.2f}mbit,1ms", 1800)
+    results = [
+        figures.spread("overhead_updates", loopback["ratios"], "x"),
+        figures.spread("exposed_share_late", lab["shares"], "fraction"),
+        figures.spread("exchange_over_compute_step", lab["lengths"], "x"),
+    ]
+    print(figures.show(results))
+    print(f"\nlab: 4 hosts, {rate / 1e6:.1f} Mbit/s, 1 ms; {known['sent'] / 1024:.0f} KiB sent per exchange and rank")
+    figures.write("updates", results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/control/decide.h"
+
+#include <gtest/gtest.h>
+
+#include "pliant/common/errors.h"
+
+namespace pliant::control {
+namespace {
+
+// A driver who sees the true link and asks at every step.
+class Drive {
+ public:
+  explicit Drive(const char* link, Options options = {}, int ranks = 8, double compute = 0.1, std::size_t length = 10'000'000)
+      : options_(std::move(options)) {
+    inputs_.model.buckets = {{length, {compute}}};
+    inputs_.model.compute = {compute};
+    ranks_ = ranks;
+    set(link);
+  }
+  void set(const char* link) { inputs_.model.world = plan::uniform_world(ranks_, plan::parse_link(link)); }
+  Decision step() {
+    Decision decision = decide(inputs_, options_, state_, book_);
+    ++inputs_.step;
+    inputs_.changed = false;
+    return decision;
+  }
+  // Until step `end`; the last decision, and how many changed the plan.
+  Decision until(std::int64_t end) {
+    Decision last;
+    changes = evaluations = trials = 0;
+    while (inputs_.step < end) {
+      last = step();
+      changes += last.changed ? 1 : 0;
+      evaluations += last.evaluated ? 1 : 0;
+      trials += last.trial ? 1 : 0;
+    }
+    return last;
+  }
+
+  Inputs inputs_;
+  Options options_;
+  State state_;
+  model::PriceBook book_;
+  int ranks_ = 8;
+  int changes = 0, evaluations = 0, trials = 0;
+};
+
+Options pinned(const char* pins, Policy policy = Policy::kAuto) {
+  return {.policy = policy, .candidates = {.pins = plan::parse_pins(pins)}};
+}
+
+TEST(Decide, FastNetworksStayDense) {
+  Drive drive("100gbit,10us", {}, 8, 0.1, 1'000'000);
+  const Decision decision = drive.until(500);
+  EXPECT_EQ(decision.choice.scheme, plan::Scheme::kDense) << to_string(decision);
+}
+
+TEST(Decide, SlowNetworksEndUpSparse) {
+  Drive drive("50mbit,20ms");
+  const Decision decision = drive.until(500);
+  EXPECT_LE(decision.choice.density, 0.1) << to_string(decision);
+  EXPECT_EQ(decision.choice, *drive.state_.goal);
+}
+
+TEST(Decide, WarmUpIsDenserAndBounded) {
+  Drive drive("50mbit,20ms", pinned("gradients"));
+  const Decision first = drive.step();
+  EXPECT_TRUE(first.changed);
+  EXPECT_GE(first.choice.density, drive.state_.goal->density);
+  const auto goal = model::predict(*drive.state_.goal, drive.inputs_.model, drive.book_);
+  EXPECT_LE(first.chosen->step.value, 3 * goal.step.value);
+  EXPECT_EQ(drive.until(99).choice, first.choice);
+}
+
+// From dense to 10 %, then a rung of the ladder every 50 steps; never sparser by more.
+TEST(Decide, GettingSparserIsRamped) {
+  Drive drive("10mbit,1ms", pinned("updates srs every=1 late=0"), 8, 0.1, 10'000'000);
+  drive.options_.warm_up_slowdown = 1e9;  // dense until the end of the warm-up
+  double last = drive.until(100).choice.density;
+  EXPECT_EQ(last, 1);
+  std::int64_t last_drop = -1;
+  int drops = 0;
+  while (drive.inputs_.step < 400) {
+    const Decision decision = drive.step();
+    const double density = decision.choice.density;
+    if (density < last) {
+      EXPECT_GE(density * 1.000001, last == 1 ? 0.1 : last / 3.4);
+      if (last_drop >= 0) EXPECT_GE(decision.step - last_drop, 50);
+      last_drop = decision.step;
+      ++drops;
+    }
+    last = density;
+  }
+  EXPECT_GE(drops, 3);
+  EXPECT_EQ(last, drive.state_.goal->density);
+}
+
+TEST(Decide, GettingDenserIsAtOnce) {
+  Drive drive("10mbit,1ms", pinned("updates union every=1 late=0"));
+  EXPECT_LT(drive.until(400).choice.density, 0.02);
+  drive.set("100gbit,10us");
+  drive.inputs_.changed = true;
+  const Decision next = drive.step();
+  EXPECT_TRUE(next.changed);
+  EXPECT_GT(next.choice.density, 0.2) << to_string(next);
+}
+
+TEST(Decide, ASmallGainIsNoReasonToSwitch) {
+  Drive drive("100mbit,5ms");
+  const plan::Plan settled = drive.until(500).choice;
+  drive.set("97mbit,5.1ms");
+  EXPECT_EQ(drive.until(600).choice, settled);
+  EXPECT_EQ(drive.changes, 0);
+}
+
+TEST(Decide, NothingIsEvaluatedWhileNothingMoves) {
+  Drive drive("100mbit,5ms");
+  drive.options_.stale_steps = 1'000'000;
+  (void)drive.until(500);
+  (void)drive.until(1000);
+  EXPECT_EQ(drive.evaluations, 0);
+  const Decision decision = drive.step();
+  EXPECT_EQ(decision.reason, "no input has moved since the last evaluation");
+  EXPECT_FALSE(decision.changed);
+}
+
+// A better plan without an alarm waits until it has been better three times; with an alarm it does not.
+TEST(Decide, AChallengerMustLast) {
+  Drive slow("100mbit,5ms");
+  (void)slow.until(500);
+  slow.options_.better_at_once = 1e9;
+  slow.set("1gbit,5ms");
+  int steps = 1;
+  while (!slow.step().changed) ++steps;
+  EXPECT_EQ(steps, 3);
+  Drive alarmed("100mbit,5ms");
+  (void)alarmed.until(500);
+  alarmed.set("1gbit,5ms");
+  alarmed.inputs_.changed = true;
+  EXPECT_TRUE(alarmed.step().changed);
+}
+
+TEST(Decide, AChangeOfKindMustRepayItsFlush) {
+  Drive drive("100mbit,5ms", pinned("gradients"));
+  (void)drive.until(500);
+  drive.options_.candidates.pins = {};
+  drive.inputs_.changed = true;
+  drive.options_.repay_steps = 0;
+  EXPECT_EQ(drive.step().choice.kind, plan::Kind::kGradients);
+  drive.options_.repay_steps = 200;
+  drive.inputs_.changed = true;
+  EXPECT_EQ(drive.step().choice.kind, plan::Kind::kUpdates);
+}
+
+TEST(Decide, PinnedPartsStayPinned) {
+  Drive drive("10mbit,50ms", pinned("shared bcast=double-tree values=int8 density=5%"));
+  for (const char* link : {"10mbit,50ms", "10gbit,10us", "1gbit,5ms"}) {
+    drive.set(link);
+    const Decision decision = drive.until(drive.inputs_.step + 100);
+    EXPECT_TRUE(matches(decision.choice, drive.options_.candidates.pins)) << to_string(decision);
+  }
+  Drive fixed("10mbit,50ms", pinned("union density=1% gradients", Policy::kFixed));
+  EXPECT_EQ(fixed.until(300).choice, plan::parse_plan("gradients union density=1%"));
+  EXPECT_EQ(fixed.changes, 1);
+}
+
+TEST(Decide, KneeTakesGradientPlans) {
+  Drive drive("100mbit,5ms", {.policy = Policy::kKnee});
+  EXPECT_EQ(drive.until(500).choice.kind, plan::Kind::kGradients);
+}
+
+// Corrections that nobody has seen for long are refreshed, by at most one step in a hundred, and the plan comes back.
+TEST(Decide, TrialsAreRareShortAndCheap) {
+  Drive drive("200mbit,2ms", pinned("gradients"));
+  const plan::Plan settled = drive.until(1000).choice;
+  Decision trial;
+  int trials = 0;
+  const auto in_force = [&] { return model::predict(settled, drive.inputs_.model, drive.book_).speed(); };
+  while (drive.inputs_.step < 3000) {
+    const Decision decision = drive.step();
+    if (decision.trial) {
+      ++trials;
+      EXPECT_GE(decision.chosen->speed(), in_force() / 1.2);
+      EXPECT_EQ(drive.step().choice, settled);
+    }
+  }
+  EXPECT_GE(trials, 1);
+  EXPECT_LE(trials, 20);
+}
+
+TEST(Decide, WhatCannotBePredictedChangesNothing) {
+  Drive drive("100mbit,5ms");
+  const plan::Plan settled = drive.until(300).choice;
+  drive.inputs_.model.compute = {-1};
+  const State before = drive.state_;
+  const Decision decision = drive.step();
+  EXPECT_EQ(decision.choice, settled);
+  EXPECT_FALSE(decision.changed);
+  EXPECT_EQ(decision.reason, "the plan in force stays, since nothing can be predicted: predict: a step computes for -1 s");
+  State after = drive.state_;
+  after.epoch = before.epoch;
+  EXPECT_EQ(after, before);
+  Drive fresh("100mbit,5ms");
+  fresh.inputs_.model.compute = {0};
+  EXPECT_EQ(fresh.step().choice, plan::Plan{});
+}
+
+TEST(Decide, TheSameInputsGiveTheSameDecisionOnEveryRank) {
+  Drive a("100mbit,5ms");
+  Drive b("100mbit,5ms");
+  for (int i = 0; i < 300; ++i) {
+    if (i == 150) a.set("5mbit,50ms"), b.set("5mbit,50ms");
+    const Decision one = a.step();
+    const Decision two = b.step();
+    ASSERT_EQ(to_string(one, true), to_string(two, true));
+    ASSERT_EQ(one.inputs_digest, two.inputs_digest);
+    b.state_ = parse_state(to_text(b.state_));  // and through a checkpoint
+    ASSERT_EQ(a.state_, b.state_);
+  }
+}
+
+TEST(State, RefusesTextThatIsNotOne) {
+  const std::string good = to_text(State{});
+  EXPECT_EQ(parse_state(good), State{});
+  EXPECT_THROW((void)parse_state(""), InputError);
+  EXPECT_THROW((void)parse_state(good + "more 1\n"), InputError);
+  EXPECT_THROW((void)parse_state(good + good), InputError);
+  std::string bad = good;
+  bad.replace(bad.find("epoch 0"), 7, "epoch x");
+  EXPECT_THROW((void)parse_state(bad), InputError);
+}
+
+}  // namespace
+}  // namespace pliant::control

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// Which plans nobody beats in both respects, and which of them a policy takes.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "pliant/control/options.h"
+#include "pliant/model/predict.h"
+
+namespace pliant::control {
+
+// The Pareto front of (step time, efficiency), by rising step time. Of equals the first stays: candidates come plainest first.
+[[nodiscard]] std::vector<model::Prediction> front(std::span<const model::Prediction> all);
+
+// The largest efficiency / step time; of equals the first. Nothing if there are none.
+[[nodiscard]] const model::Prediction* fastest(std::span<const model::Prediction> all);
+
+// The knee of the front of (step time, 1 / gain): both scaled to the front's own range, the point nearest to the corner where
+// both are best, by the sum of its coordinates. Only gradient plans take part.
+[[nodiscard]] const model::Prediction* knee(std::span<const model::Prediction> all);
+
+// The densest; of equally dense ones the one with the most progress per second.
+[[nodiscard]] const model::Prediction* densest(std::span<const model::Prediction> all, Seconds longest_step);
+
+// Whether guard-rails let this plan be tried. What is pinned is never guarded.
+[[nodiscard]] bool guarded(const plan::Plan& plan, const plan::Pins& pins, const Guards& guards, bool adam);
+
+}  // namespace pliant::control

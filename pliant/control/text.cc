@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// Decisions for people and logs, and the state for checkpoints.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <map>
+
+#include "pliant/common/errors.h"
+#include "pliant/control/decide.h"
+
+namespace pliant::control {
+namespace {
+
+std::string line_of(const model::Prediction& prediction) {
+  return fmt::format("  {} a step, efficiency {:.3g}, {} a step sent, {}\n", pliant::to_string(prediction.step), prediction.efficiency,
+                     pliant::to_string(Bytes{static_cast<std::int64_t>(prediction.bytes)}), to_string(prediction.plan));
+}
+
+// Each field is named once, for writing and for reading.
+template <typename Value, typename Visit>
+void visit_fields(Value& state, Visit&& visit) {
+  visit("epoch", state.epoch);
+  visit("in_force", state.in_force);
+  visit("goal", state.goal);
+  visit("switched", state.switched);
+  visit("sparser", state.sparser);
+  visit("denser", state.denser);
+  visit("before_denser", state.before_denser);
+  visit("unsettled_until", state.unsettled_until);
+  visit("challenger", state.challenger);
+  visit("confirmed", state.confirmed);
+  visit("after_trial", state.after_trial);
+  visit("tried", state.tried);
+  visit("marks", state.marks);
+  visit("evaluated", state.evaluated);
+}
+
+template <typename Number>
+Number number_of(std::string_view text) {
+  Number number{};
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc{} || end != text.data() + text.size()) throw InputError(fmt::format("control state: '{}' is not a number", text));
+  return number;
+}
+
+std::string text_of(const std::optional<plan::Plan>& plan) { return plan ? to_string(*plan) : "none"; }
+std::string text_of(const std::vector<double>& numbers) { return fmt::format("{}", fmt::join(numbers, " ")); }
+template <typename Number>
+std::string text_of(Number number) {
+  return fmt::format("{}", number);
+}
+
+void read_into(std::optional<plan::Plan>& plan, std::string_view text) {
+  plan = text == "none" ? std::nullopt : std::optional(plan::parse_plan(text, "control state"));
+}
+void read_into(std::vector<double>& numbers, std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    numbers.push_back(number_of<double>(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+template <typename Number>
+void read_into(Number& number, std::string_view text) {
+  number = number_of<Number>(text);
+}
+
+}  // namespace
+
+std::string to_string(const Decision& decision, bool details) {
+  std::string text = fmt::format("step {}, epoch {}: {}{}{}\n  because {}\n", decision.step, decision.epoch, to_string(decision.choice),
+                                 decision.changed ? " (new)" : "", decision.trial ? " (trial)" : "", decision.reason);
+  if (!details || !decision.evaluated) return text;
+  text += fmt::format("  given {}; the front of {} plans:\n", decision.inputs, decision.candidates);
+  for (const auto& prediction : decision.front) text += line_of(prediction);
+  return text;
+}
+
+std::string to_text(const State& state) {
+  std::string text;
+  visit_fields(state, [&](std::string_view name, const auto& field) { text += fmt::format("{} {}\n", name, text_of(field)); });
+  return text;
+}
+
+State parse_state(std::string_view text) {
+  std::map<std::string, std::string, std::less<>> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    const std::size_t space = std::min(line.find(' '), line.size());
+    const std::string key(line.substr(0, space));
+    if (!lines.emplace(key, line.substr(std::min(space + 1, line.size()))).second)
+      throw InputError(fmt::format("control state: '{}' is there twice", key));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  State state;
+  visit_fields(state, [&](std::string_view name, auto& field) {
+    const auto line = lines.find(name);
+    if (line == lines.end()) throw InputError(fmt::format("control state: '{}' is missing", name));
+    read_into(field, line->second);
+    lines.erase(line);
+  });
+  if (!lines.empty()) throw InputError(fmt::format("control state: '{}' is not known", lines.begin()->first));
+  return state;
+}
+
+}  // namespace pliant::control

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/engine/adaptive.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <sstream>
+
+#include "pliant/common/errors.h"
+#include "pliant/engine/agreement.h"
+#include "pliant/plan/density.h"
+
+namespace pliant::engine {
+namespace {
+
+// Backward is about two thirds of a step's compute, if nothing is measured.
+constexpr double kUsualSpread = 0.66;
+// Before the first step has been timed: long enough that nothing looks urgent.
+constexpr double kUsualCompute = 0.1;
+
+double least(std::span<const Record> records, auto&& of) {
+  double value = std::numeric_limits<double>::infinity();
+  for (const Record& record : records) value = std::min(value, static_cast<double>(of(record)));
+  return value;
+}
+
+double most(std::span<const Record> records, auto&& of) {
+  double value = -std::numeric_limits<double>::infinity();
+  for (const Record& record : records) value = std::max(value, static_cast<double>(of(record)));
+  return value;
+}
+
+double on_the_wire(const Record& record) { return std::accumulate(record.wire.begin(), record.wire.end(), 0.0); }
+
+}  // namespace
+
+AdaptivePolicy::AdaptivePolicy(Setup setup, std::vector<std::size_t> units)
+    : setup_(std::move(setup)), units_(std::move(units)), network_(setup_.ranks) {}
+
+model::Inputs AdaptivePolicy::inputs() const {
+  model::Inputs inputs{.world = network_.world(),
+                       .compute = {compute_.known() ? compute_.value() : kUsualCompute},
+                       .costs = setup_.costs,
+                       .adam = setup_.adam,
+                       .efficiency = setup_.efficiency,
+                       .lanes = setup_.lanes,
+                       .corrections = network_.corrections()};
+  if (overlap_.known()) inputs.overlap = std::min(overlap_.value(), 1.0);
+  const double spread = std::min(spread_.known() ? spread_.value() : kUsualSpread * inputs.compute.value, inputs.compute.value);
+  const auto total = static_cast<double>(std::accumulate(units_.begin(), units_.end(), std::size_t{0}));
+  double before = 0;
+  for (const std::size_t length : units_) {
+    // The first unit is ready at the spread's begin, the last at its end, the others by how much of the model came before.
+    const double share = total > static_cast<double>(units_.back()) ? before / (total - static_cast<double>(units_.back())) : 1;
+    inputs.buckets.push_back({.length = length, .ready = {inputs.compute.value - spread * (1 - std::min(share, 1.0))}});
+    before += static_cast<double>(length);
+  }
+  return inputs;
+}
+
+Choice AdaptivePolicy::choose(std::uint64_t round) {
+  if (!ran_.empty() && ran_.back().round == round) return *last_;
+  if (!ran_.empty()) steps_ += ran_.back().plan.kind == plan::Kind::kUpdates ? ran_.back().plan.every : 1;
+  control::Inputs now{.step = steps_, .model = inputs(), .changed = std::exchange(changed_, false)};
+  for (std::size_t c = 0; c < now.last_seen.size(); ++c) now.last_seen[c] = network_.last_seen(c).value_or(-1);
+  const control::Decision decision = control::decide(now, setup_.control, state_, book_);
+  last_ = Choice{decision.choice, decision.reason};
+  if (decision.chosen) last_->predicted = decision.chosen->exchange;
+  ran_.push_back({round, decision.choice});
+  return *last_;
+}
+
+model::Weight AdaptivePolicy::weigh(const plan::Plan& plan) {
+  model::Weight weight;
+  for (const model::Bucket& unit : model::units(plan, inputs())) {
+    const std::size_t kept = plan.scheme == plan::Scheme::kDense ? unit.length : plan::entries_of(plan.density, unit.length);
+    weight += book_.weigh(plan, unit.length, kept, setup_.ranks);
+  }
+  return weight;
+}
+
+void AdaptivePolicy::take_in(std::span<const Record> records) {
+  const std::uint64_t round = records.front().step;
+  std::optional<plan::Plan> previous;
+  while (!ran_.empty() && ran_.front().round < round) {
+    previous = ran_.front().plan;
+    if (ran_.size() == 1) break;  // choose() looks at the last one
+    ran_.pop_front();
+  }
+  if (ran_.empty() || ran_.front().round != round) return;  // of before a restart
+  const plan::Plan& plan = ran_.front().plan;
+  if (setup_.ranks > 1) {
+    const model::Weight weight = weigh(plan);
+    observe::Batch batch{.exchange = {.step = static_cast<std::int64_t>(round),
+                                      .messages = weight.messages,
+                                      .bytes = weight.bytes,
+                                      .duration = {least(records, on_the_wire)},
+                                      .correction = plan::correction_index(plan, weight.bytes)}};
+    const double control = least(records, [](const Record& record) { return record.control; });
+    if (control > 0) {
+      const model::Weight gathered = model::PriceBook::weigh_control(sizeof(Record), setup_.ranks);
+      batch.control = {
+          .step = static_cast<std::int64_t>(round), .messages = gathered.messages, .bytes = gathered.bytes, .duration = {control}};
+    }
+    const auto taken = network_.take(batch);
+    changed_ = changed_ || taken.changed;
+    if (taken.complaint && setup_.log) setup_.log(Severity::kWarning, fmt::format("step {}: {}", round, *taken.complaint));
+  }
+  if (previous) time(records, *previous);
+}
+
+// A record tells how long the round before its own took. Everybody waits for the slowest rank.
+void AdaptivePolicy::time(std::span<const Record> records, const plan::Plan& previous) {
+  const bool updates = previous.kind == plan::Kind::kUpdates;
+  if (least(records, [](const Record& record) { return record.whole; }) <= 0) return;
+  const double compute = most(records, [updates](const Record& record) {
+    return record.whole - record.exposed - (updates ? record.coding : 0);  // with updates the training thread codes
+  });
+  compute_.take(compute / (updates ? previous.every : 1));
+  if (!updates) spread_.take(most(records, [](const Record& record) { return record.spread; }));
+}
+
+void AdaptivePolicy::note_result(const plan::Plan& plan, double updated_fraction) {
+  if (plan.scheme != plan::Scheme::kUnion || setup_.ranks == 1) return;
+  overlap_.take(model::overlap_of(updated_fraction, plan.density, setup_.ranks));
+}
+
+std::string AdaptivePolicy::to_text() const {
+  return fmt::format("steps {}\ncompute {}\nspread {}\noverlap {}\nnetwork {}\ncontrol\n{}", steps_, compute_.value(), spread_.value(),
+                     overlap_.value(), network_.to_text(), control::to_text(state_));
+}
+
+void AdaptivePolicy::restore(std::string_view text) {
+  std::istringstream lines{std::string(text)};
+  const auto value = [&](std::string_view key) {
+    std::string line;
+    std::getline(lines, line);
+    if (!line.starts_with(key)) throw InputError(fmt::format("the policy's state: '{}' where {} was expected", line, key));
+    return line.substr(std::min(line.size(), key.size() + 1));
+  };
+  const auto number = [&](std::string_view key) {
+    const std::string digits = value(key);
+    try {
+      return std::stod(digits);
+    } catch (const std::exception&) {
+      throw InputError(fmt::format("the policy's state: {} is '{}', not a number", key, digits));
+    }
+  };
+  steps_ = static_cast<std::int64_t>(number("steps"));
+  for (const auto& [key, level] : {std::pair{"compute", &compute_}, {"spread", &spread_}, {"overlap", &overlap_}}) {
+    *level = {};
+    level->take(number(key));
+  }
+  network_ = observe::parse_network(value("network"));
+  (void)value("control");
+  std::string rest((std::istreambuf_iterator<char>(lines)), {});
+  state_ = control::parse_state(rest);
+  ran_.clear();
+  last_.reset();
+}
+
+plan::CostTable agreed_costs(comm::Communicator& communicator, const plan::CostTable& mine, std::optional<Seconds> deadline) {
+  plan::CostTable slowest;
+  for (const std::string& text : gather_texts(communicator, plan::to_text(mine), deadline)) {
+    const plan::CostTable table = plan::parse_cost_table(text);
+    for (std::size_t o = 0; o < plan::kOperationNames.size(); ++o) {
+      const auto operation = static_cast<plan::Operation>(o);
+      const auto cost = table.find(operation);
+      if (!cost) continue;
+      const plan::Cost known = slowest.find(operation).value_or(plan::Cost{});
+      slowest.set(operation, {.ns_per_element = std::max(known.ns_per_element, cost->ns_per_element),
+                              .ns_per_entry = std::max(known.ns_per_entry, cost->ns_per_entry)});
+    }
+  }
+  return slowest;
+}
+
+}  // namespace pliant::engine

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// plan=auto: what the ranks' records show of the network and of themselves becomes the next plan. Glue only: observe/ makes
+// the estimate, control/ decides; here their inputs are put together from numbers that all ranks hold alike.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pliant/comm/communicator.h"
+#include "pliant/control/decide.h"
+#include "pliant/engine/policy.h"
+#include "pliant/observe/level.h"
+#include "pliant/observe/network.h"
+
+namespace pliant::engine {
+
+class AdaptivePolicy final : public Policy {
+ public:
+  // All of these must be the same on all ranks; `costs` too (agreed_costs).
+  struct Setup {
+    int ranks = 1;
+    int lanes = 1;
+    bool adam = false;
+    plan::CostTable costs = {};
+    control::Options control = {};
+    model::EfficiencyOptions efficiency = {};
+    Log log = {};
+  };
+  AdaptivePolicy(Setup setup, std::vector<std::size_t> units);
+
+  [[nodiscard]] Choice choose(std::uint64_t round) override;
+  void take_in(std::span<const Record> records) override;
+  void note_units(const std::vector<std::size_t>& lengths) override { units_ = lengths; }
+  void note_result(const plan::Plan& plan, double updated_fraction) override;
+
+  [[nodiscard]] std::string to_text() const override;
+  void restore(std::string_view text) override;
+
+ private:
+  [[nodiscard]] model::Inputs inputs() const;
+  [[nodiscard]] model::Weight weigh(const plan::Plan& plan);
+  void time(std::span<const Record> records, const plan::Plan& previous);
+
+  Setup setup_;
+  std::vector<std::size_t> units_;  // entries of each, in the order of their exchange
+  observe::Network network_;
+  control::State state_;
+  model::PriceBook book_;
+  observe::Level compute_;  // of a step
+  observe::Level spread_;   // from its first bucket to its last
+  observe::Level overlap_;  // of the ranks' selections
+  bool changed_ = false;
+  std::int64_t steps_ = 0;  // of training: an exchange of updates is worth `every` of them
+  struct Ran {
+    std::uint64_t round;
+    plan::Plan plan;
+  };
+  std::deque<Ran> ran_;  // rounds whose records are still to come, and the one before them
+  std::optional<Choice> last_;
+};
+
+// What codecs cost on the slowest rank, row by row. Collective.
+[[nodiscard]] plan::CostTable agreed_costs(comm::Communicator& communicator, const plan::CostTable& mine, std::optional<Seconds> deadline);
+
+}  // namespace pliant::engine

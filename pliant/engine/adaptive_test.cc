@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+// plan=auto: every rank decides for itself and all decide the same, whatever their clocks and delays show them.
+#include "pliant/engine/adaptive.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <random>
+
+#include "tests/support/run_engines.h"
+
+namespace pliant::engine {
+namespace {
+
+using pliant::testing::run_engines;
+using pliant::testing::run_failing_engines;
+using namespace pliant::literals;
+
+AdaptivePolicy::Setup setup(int ranks) {
+  return {.ranks = ranks, .lanes = 2, .costs = {}, .control = {.candidates = {.updates = true, .engine_all_reduce = false}}};
+}
+
+// Which plan was in force in which round, as every rank sees it: the first to come writes, the others must have the same.
+class Chronicle {
+ public:
+  void compare(std::uint64_t round, const std::string& plan) {
+    const std::lock_guard lock(mutex_);
+    const auto [known, fresh] = plans_.emplace(round, plan);
+    ++compared_;
+    EXPECT_EQ(known->second, plan) << "two plans in round " << round;
+  }
+  [[nodiscard]] std::size_t compared() const { return compared_; }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::string> plans_;
+  std::size_t compared_ = 0;
+};
+
+// Records as ranks of a network would send them: everybody's own noise, the same truth.
+std::vector<Record> records(int ranks, std::uint64_t round, std::mt19937_64& random, double wire) {
+  std::lognormal_distribution<double> noise(0, 0.2);
+  std::vector<Record> all;
+  for (int r = 0; r < ranks; ++r) {
+    Record record{.step = round, .whole = static_cast<float>(0.05 * noise(random) + wire), .exposed = static_cast<float>(wire)};
+    record.spread = 0.03F;
+    record.wire[0] = static_cast<float>(wire * noise(random));
+    record.control = static_cast<float>(1e-3 * noise(random));
+    all.push_back(record);
+  }
+  return all;
+}
+
+// 100,000 decisions: policies fed the same bytes never part, through jumps of the network and saved and restored states.
+TEST(AdaptivePolicy, RanksThatReadTheSameRecordsDecideAlike) {
+  constexpr int kRanks = 4;
+  constexpr std::uint64_t kRounds = 25'000;
+  std::mt19937_64 random(5);
+  std::vector<std::unique_ptr<AdaptivePolicy>> ranks;
+  const std::vector<std::size_t> units = {1'000'000, 4'000'000, 2'000'000};
+  for (int r = 0; r < kRanks; ++r) ranks.push_back(std::make_unique<AdaptivePolicy>(setup(kRanks), units));
+  double wire = 0.01;
+  std::size_t switches = 0;
+  plan::Plan last;
+  for (std::uint64_t round = 0; round < kRounds; ++round) {
+    if (random() % 500 == 0) wire = std::pow(10, -3 + 3 * std::uniform_real_distribution<>()(random));
+    if (round >= 2) {
+      const auto told = records(kRanks, round - 2, random, wire);
+      for (auto& rank : ranks) rank->take_in(told);
+    }
+    const plan::Plan plan = ranks.front()->choose(round).plan;
+    for (auto& rank : ranks) ASSERT_EQ(rank->choose(round).plan, plan) << "round " << round;
+    switches += static_cast<std::size_t>(plan != last);
+    last = plan;
+    if (random() % 5000 == 0) {  // everybody is restored from its own checkpoint
+      for (auto& rank : ranks) {
+        auto restored = std::make_unique<AdaptivePolicy>(setup(kRanks), units);
+        restored->restore(rank->to_text());
+        rank = std::move(restored);
+      }
+    }
+  }
+  EXPECT_GT(switches, 20U);
+}
+
+TEST(AdaptivePolicy, SaysTheSameWhenAskedAgain) {
+  AdaptivePolicy policy(setup(2), {1000});
+  const auto first = policy.choose(0);
+  EXPECT_EQ(policy.choose(0).plan, first.plan);
+  EXPECT_FALSE(first.reason.empty());
+}
+
+// Live engines on threads, both kinds, ranks of uneven speed.
+TEST(Adaptive, EnginesNeverRunTwoPlansAtOnce) {
+  for (const int lanes : {0, 2}) {
+    Chronicle chronicle;
+    run_engines("auto", 3, lanes, [&](int rank, Communicators communicators) {
+      Options options{.updates = true, .deadline = 60_s, .check_every = 10};
+      options.control.warm_up_steps = 20;
+      options.control.ramp_steps = 5;
+      Engine engine(std::move(communicators), {{.name = "a", .size = 30'000}, {.name = "b", .size = 2'000}}, options);
+      std::mt19937_64 random(static_cast<std::uint64_t>(rank));
+      std::vector<std::vector<float>> tensors = {std::vector<float>(30'000, 1.0F), std::vector<float>(2'000, 1.0F)};
+      const std::vector<std::span<float>> parameters(tensors.begin(), tensors.end());
+      if (engine.kind() == plan::Kind::kUpdates) engine.rebase({parameters});
+      std::normal_distribution<float> normal;
+      for (int step = 0; step < 300; ++step) {
+        if (step == 150) engine.set_plan(plan::parse_pins("updates"));  // and the rest is chosen
+        if (step == 220) engine.set_plan(plan::parse_pins("auto"));
+        if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
+        if (engine.kind() == plan::Kind::kGradients) {
+          std::vector<std::vector<float>> gradient = tensors;
+          for (auto& tensor : gradient) std::ranges::generate(tensor, [&] { return normal(random); });
+          engine.average(std::vector<std::span<float>>(gradient.begin(), gradient.end()));
+          for (std::size_t t = 0; t < tensors.size(); ++t) {
+            for (std::size_t i = 0; i < tensors[t].size(); ++i) tensors[t][i] -= 0.01F * gradient[t][i];
+          }
+        } else {
+          for (auto& tensor : tensors) {
+            for (float& value : tensor) value += 0.01F * normal(random);
+          }
+        }
+        engine.step({parameters});
+        chronicle.compare(engine.summary().steps, to_string(engine.plan()));
+      }
+      if (engine.kind() == plan::Kind::kUpdates) engine.settle({parameters});
+    });
+    EXPECT_GE(chronicle.compared(), 900U);
+  }
+}
+
+TEST(Adaptive, ARankThatFailsEndsAllAndHangsNone) {
+  for (int trial = 0; trial < 10; ++trial) {
+    const auto failures = run_failing_engines("auto with a failure", 3, 2, [&](int rank, Communicators communicators) {
+      Options options{.updates = true, .deadline = 60_s};
+      Engine engine(std::move(communicators), {{.name = "a", .size = 5'000}}, options);
+      std::vector<float> tensor(5'000, 1.0F);
+      const std::vector<std::span<float>> parameters = {tensor};
+      std::mt19937_64 random(static_cast<std::uint64_t>(trial));
+      const int victim = static_cast<int>(random() % 3);
+      const int when = static_cast<int>(random() % 60);
+      if (engine.kind() == plan::Kind::kUpdates) engine.rebase({parameters});
+      for (int step = 0; step < 100; ++step) {
+        if (rank == victim && step == when) return;
+        if (engine.kind() == plan::Kind::kGradients) {
+          std::vector<float> gradient(5'000, 0.5F);
+          engine.average(std::vector<std::span<float>>{gradient});
+        }
+        engine.step({parameters});
+      }
+    });
+    EXPECT_EQ(std::ranges::count(failures, nullptr), 1) << "trial " << trial;
+  }
+}
+
+}  // namespace
+}  // namespace pliant::engine

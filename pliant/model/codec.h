@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// What an exchange costs the processor: everything that is done to a contribution besides moving bytes, from a machine's cost
+// table. An operation that was not measured costs nothing.
+#pragma once
+
+#include "pliant/common/units.h"
+#include "pliant/plan/costs.h"
+#include "pliant/plan/plan.h"
+
+namespace pliant::model {
+
+// The three acts of a flight.
+struct Codec {
+  Seconds depart;  // accumulate, select, encode
+  Seconds travel;  // between messages: partial sums are decoded, added, trimmed and encoded again
+  Seconds land;    // decode what arrived last, write the average
+
+  [[nodiscard]] Seconds total() const { return depart + travel + land; }
+};
+
+[[nodiscard]] Codec codec(const plan::Plan& plan, std::size_t length, std::size_t kept, int size, const plan::CostTable& costs);
+
+}  // namespace pliant::model

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/model/efficiency.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pliant::model {
+namespace {
+
+constexpr double kGainPower = 0.2;
+
+double every_factor(int every, const std::array<double, 4>& known) {
+  const double doublings = std::log2(every);
+  const auto below = static_cast<std::size_t>(doublings);
+  if (below + 1 < known.size()) {
+    const double share = doublings - static_cast<double>(below);
+    return known.at(below) + share * (known.at(below + 1) - known.at(below));
+  }
+  return known[3] * std::pow(known[3] / known[2], doublings - 3);
+}
+
+}  // namespace
+
+double gain_at(const GainCurve& curve, double density) {
+  if (density >= 1) return 1;
+  const auto& points = curve.points;
+  if (points.empty()) return std::pow(density, kGainPower);
+  const auto above = std::ranges::lower_bound(points, density, {}, &std::pair<double, double>::first);
+  if (above == points.begin()) return points.front().second * std::pow(density / points.front().first, kGainPower);
+  const auto below = above - 1;
+  const std::pair<double, double> next = above == points.end() ? std::pair{1.0, 1.0} : *above;
+  if (next.first <= below->first) return next.second;
+  const double share = std::log(density / below->first) / std::log(next.first / below->first);
+  return below->second + share * (next.second - below->second);
+}
+
+double union_fraction(double density, int size, std::optional<double> overlap) {
+  const double by_chance = 1 - std::pow(1 - density, size);
+  return density + (1 - std::clamp(overlap.value_or(kAssumedOverlap), 0.0, 1.0)) * (by_chance - density);
+}
+
+double overlap_of(double updated_fraction, double density, int size) {
+  const double by_chance = 1 - std::pow(1 - density, size);
+  if (by_chance <= density) return 1;
+  return std::clamp(1 - (updated_fraction - density) / (by_chance - density), 0.0, 1.0);
+}
+
+double updated_fraction(const plan::Plan& plan, int size, std::optional<double> overlap) {
+  if (plan.scheme == plan::Scheme::kDense) return 1;
+  return plan.scheme == plan::Scheme::kUnion ? union_fraction(plan.density, size, overlap) : plan.density;
+}
+
+double efficiency(const plan::Plan& plan, double updated_fraction, bool adam, const EfficiencyOptions& options) {
+  const double q = plan.scheme == plan::Scheme::kShared ? options.q_shared : options.q_sparse;
+  if (plan.kind == plan::Kind::kGradients) return q * std::pow(updated_fraction, options.p_gradients);
+  const double scale = adam ? options.late_scale_adam : options.late_scale;
+  return q * std::pow(updated_fraction, options.p_updates) * every_factor(plan.every, adam ? options.every_adam : options.every) /
+         (1 + plan.late / scale);
+}
+
+}  // namespace pliant::model

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Which buckets travel together. The engine groups by this rule and the model predicts by it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "pliant/plan/words.h"
+
+namespace pliant::plan {
+
+// How many buckets each group holds, in order; none is empty. Two groups are cut where the halves come nearest to being equal.
+[[nodiscard]] std::vector<std::size_t> group_counts(Fusion fusion, std::span<const std::size_t> bucket_lengths);
+
+}  // namespace pliant::plan

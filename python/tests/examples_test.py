@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""The examples, under torchrun."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def torchrun(script: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *options, str(EXAMPLES / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_before_and_after_differ_by_two_lines() -> None:
+    before, after = ((EXAMPLES / f"ddp_{when}.py").read_text().replace(when, "").splitlines() for when in ("before", "after"))
+    changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
+    assert len(changed) == 2 and all(line.startswith("+ ") and "pliant" in line for line in changed), changed
+
+
+def test_before_and_after_learn() -> None:
+    for script in ("ddp_before.py", "ddp_after.py"):
+        accuracy = [float(found) for found in re.findall(r"accuracy ([\d.]+)", torchrun(script))]
+        assert accuracy[-1] > 0.9, (script, accuracy)
+
+
+def test_a_restart_comes_to_the_same_bits(tmp_path: Path) -> None:
+    whole = torchrun("ddp_restart.py", "--folder", str(tmp_path / "whole"))
+    failed = torchrun("ddp_restart.py", "--folder", str(tmp_path / "failed"), "--fail-at", "17", options=("--max-restarts", "2"))
+    assert "resumed at step 10" in failed
+    weights = [re.search(r"weights add up to (\S+)", text).group(1) for text in (whole, failed)]  # type: ignore[union-attr]
+    assert weights[0] == weights[1], (whole, failed)

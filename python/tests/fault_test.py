@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""A rank that dies, stops or fails: the others say so, by name, and nobody hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+import torch
+
+import models
+import world
+
+DEADLINE = 4.0
+PLANS = ("gradients dense", "gradients union density=5%", "gradients srs density=5%")
+
+
+def fail(rank: int, size: int, how: str, plan: str) -> str:
+    import pliant
+
+    model = models.ddp(models.mlp())
+    optimizer = models.sgd(model)
+    averager = pliant.attach(model, optimizer, plan, deadline=DEADLINE)
+    begin = time.monotonic()
+    with pytest.raises(pliant.CommError) as caught:
+        for number in range(1000):
+            if rank == 1 and number == 3:
+                if how == "exception":
+                    torch.autograd.backward(model(torch.full((1, 10), 1.0)).sum(), None)
+                    raise SystemExit(1)
+                os.kill(os.getpid(), getattr(signal, how))
+            models.step(model, optimizer, rank, number)
+    assert caught.value.rank == rank
+    assert caught.value.__class__ is pliant.CommError
+    with pytest.raises(pliant.CommError):
+        averager.set_plan("dense")
+        models.step(model, optimizer, rank, 0)
+    averager.close()
+    # The process group of the user is in no better shape: end as a crash would, without saying good-bye to it.
+    print(f"rank {rank} after {time.monotonic() - begin:.1f} s: {caught.value}", flush=True)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP", "exception"])
+def test_the_others_name_the_culprit(how: str) -> None:
+    for plan in PLANS if how == "SIGKILL" else PLANS[1:2]:
+        texts = world.run(fail, how, plan, ranks=3, expected_to_die=(1,), farewell=False)
+        for rank in (0, 2):
+            assert "rank 1" in texts[rank] or plan == "gradients dense", texts

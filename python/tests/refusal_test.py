@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: MIT
+"""What pliant does not do, it says; with the name of what is wrong and what to do."""
+
+from __future__ import annotations
+
+import datetime
+from collections import OrderedDict
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import models
+import world
+
+
+def refusals(rank: int, size: int) -> None:
+    import pliant
+
+    def refused(error: type[Exception], words: str, *arguments: object, **options: object) -> None:
+        with pytest.raises(error) as caught:
+            pliant.attach(*arguments, **options)  # type: ignore[arg-type]
+        assert words in str(caught.value), str(caught.value)
+
+    refused(pliant.UnsupportedError, "DistributedDataParallel(model)", models.mlp())
+
+    class FullyShardedDataParallel(nn.Module):
+        pass
+
+    refused(pliant.UnsupportedError, "FSDP", FullyShardedDataParallel())
+
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    model = models.ddp(models.mlp())
+    zero = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
+    refused(pliant.UnsupportedError, "ZeroRedundancyOptimizer", model, zero)
+    refused(pliant.UnsupportedError, "Optimizer", model, object())
+    refused(pliant.UnsupportedError, "float64", models.ddp(models.mlp().double()))
+
+    class Waves(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.phase = nn.Parameter(torch.ones(3, dtype=torch.complex64))
+
+    refused(pliant.UnsupportedError, "complex", models.ddp(Waves()))
+    hooked = models.ddp(models.mlp())
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+
+    hooked.register_comm_hook(None, allreduce_hook)
+    refused(pliant.UnsupportedError, "allreduce_hook", hooked)
+    built_in = models.ddp(models.mlp())
+    built_in._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)
+    refused(pliant.UnsupportedError, "a communication hook already", built_in)
+
+    refused(ValueError, "plan: reduce= does not know 'rings' (did you mean 'ring'?)", model, None, "gradients dense reduce=rings")
+    refused(ValueError, "deadline", model, deadline="5 apples")
+    refused(ValueError, "lanes=-1", model, lanes=-1)
+    refused(ValueError, "clip_norm=0", model, clip_norm=0)
+    refused(pliant.UnsupportedError, "selector", model, selector="torch")
+
+
+def disagreements(rank: int, size: int) -> None:
+    import pliant
+
+    def disagree(words: list[str], model: nn.Module, *arguments: object, **options: object) -> None:
+        with pytest.raises(pliant.DisagreementError) as caught:
+            pliant.attach(models.ddp(model), *arguments, **options)  # type: ignore[arg-type]
+        for word in words:
+            assert word in str(caught.value), str(caught.value)
+
+    disagree(["plan", "density=1%", "density=2%"], models.mlp(), None, f"union density={rank + 1}%")
+    disagree(["lanes", "1", "2"], models.mlp(), lanes=rank + 1)
+    disagree(["clip_norm"], models.mlp(), clip_norm=rank + 1.0)
+    disagree(["check_every"], models.mlp(), check_every=rank)
+
+    layers = list(models.mlp())
+    named = nn.Sequential(OrderedDict({"first": layers[0], "second" if rank == 0 else "two": layers[2], "third": layers[4]}))
+    disagree(["parameter 2", "second.weight", "two.weight"], named)
+
+    # A model that can be used afterwards: nothing is half attached.
+    model = models.ddp(models.mlp())
+    with pytest.raises(pliant.DisagreementError):
+        pliant.attach(model, None, f"union density={rank + 1}%")
+    optimizer = models.sgd(model)
+    models.step(model, optimizer, rank, 0)
+    averager = pliant.attach(model, optimizer, "union density=5%")
+    models.step(model, optimizer, rank, 1)
+    assert models.alike_on_all_ranks(models.flat(model))
+    averager.close()
+
+
+def bare(rank: int, size: int) -> None:
+    """The pair is made before the process group; the first step shows it the model."""
+    import pliant
+
+    pairs = [pliant.comm_hook("gradients union density=100%"), pliant.comm_hook("gradients union density=100%", deadline="60s")]
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
+    plain = models.ddp(models.mlp())
+    theirs = models.sgd(plain)
+    for number in range(5):
+        models.step(plain, theirs, rank, number)
+    for state, hook in pairs:
+        model = models.ddp(models.mlp())
+        model.register_comm_hook(state, hook)
+        optimizer = models.sgd(model)
+        for number in range(5):
+            models.step(model, optimizer, rank, number)
+        torch.testing.assert_close(models.flat(model), models.flat(plain), rtol=1e-5, atol=1e-6)
+        assert state.summary().steps == 4
+        assert list(state.state_dict()["parameters"]) == [str(i) for i in range(6)]
+        state.close()
+        models.step(model, optimizer, rank, 5)
+        assert models.alike_on_all_ranks(models.flat(model))
+    module = models.mlp()
+    state, hook = pliant.comm_hook("gradients union density=10%", model=module)
+    model = models.ddp(module)
+    model.register_comm_hook(state, hook)
+    optimizer = models.sgd(model)
+    for number in range(3):
+        models.step(model, optimizer, rank, number)
+    assert state.summary().steps == 3
+    assert "0.weight" in state.state_dict()["residual"]
+    state.close()
+    dist.destroy_process_group()
+
+
+def alone(rank: int, size: int) -> None:
+    import loops
+    import pliant
+
+    model, plain = models.ddp(models.mlp()), models.mlp()
+    with loops.Messages() as messages:
+        averager = pliant.attach(model, None, "gradients union density=1%")
+    assert messages.count("world size 1") == 1
+    optimizers = [models.sgd(model), models.sgd(plain)]
+    for number in range(3):
+        models.step(model, optimizers[0], rank, number)
+        models.step(plain, optimizers[1], rank, number)
+    assert torch.equal(models.flat(model), models.flat(plain))
+    averager.load_state_dict(averager.state_dict())
+    print(averager.summary())
+    averager.close()
+
+
+def sub_groups(rank: int, size: int) -> None:
+    """Ranks 0 and 2 average one model, ranks 1 and 2 another, all three a third."""
+    import pliant
+
+    for members in ([0, 2], [1, 2], [0, 1, 2]):
+        group = dist.new_group(members)
+        if rank in members:
+            model = models.ddp(models.mlp(), process_group=group)
+            optimizer = models.sgd(model)
+            averager = pliant.attach(model, optimizer, "gradients union density=10%")
+            for number in range(4):
+                models.step(model, optimizer, rank, number)
+            assert models.alike_on_all_ranks(models.flat(model), group)
+            assert averager.state_dict()["world_size"] == len(members)
+            averager.close()
+
+
+def test_refusals() -> None:
+    world.run(refusals, ranks=2)
+
+
+def test_ranks_that_disagree() -> None:
+    world.run(disagreements, ranks=2)
+
+
+def test_the_bare_hook() -> None:
+    world.run(bare, ranks=2, group=False)
+
+
+def test_one_rank_alone() -> None:
+    world.run(alone, ranks=1)
+
+
+def test_sub_groups() -> None:
+    world.run(sub_groups, ranks=3)

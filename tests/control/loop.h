@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// Training in pure model terms: a synthetic network times what the plan in force sends, observe and control do the rest, with
+// the delays of real records. What an engine does, without engine, clock or threads.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "pliant/control/decide.h"
+#include "pliant/observe/network.h"
+#include "pliant/plan/density.h"
+#include "tests/support/synthetic_network.h"
+
+namespace pliant::test {
+
+class Loop {
+ public:
+  // The book is a memo: loops may share one.
+  Loop(model::PriceBook& prices, int ranks, const plan::Link& truth, std::size_t length, Seconds compute, unsigned seed,
+       double spread = 0.2, double outliers = 0.01)
+      : network(truth, seed, spread, outliers), observed(ranks), book(prices), ranks_(ranks) {
+    inputs.model = {.world = observed.world(), .buckets = {{length, compute}}, .compute = compute};
+  }
+
+  // One step; the decision made after it, if a record was taken in.
+  std::optional<control::Decision> step() {
+    if (!in_force_) return start();
+    const plan::Plan plan = *in_force_;
+    const bool exchanges = plan.kind == plan::Kind::kGradients || (now_ - sent_) >= plan.every;
+    if (exchanges) {
+      sent_ = now_;
+      // Gradients: the record of step s is taken in at s + 2. Updates: when the exchange lands; late = 0: when the next one lands.
+      const std::int64_t due = plan.kind == plan::Kind::kGradients ? now_ + 2 : now_ + (plan.late > 0 ? plan.late : plan.every);
+      pending_.push_back({due, batch(plan)});
+    }
+    ++now_;
+    std::optional<control::Decision> decision;
+    while (!pending_.empty() && pending_.front().due <= now_) {
+      take(pending_.front().batch);
+      pending_.pop_front();
+      inputs.step = now_ + 1;
+      decision = control::decide(inputs, options, state, book);
+      inputs.changed = false;
+    }
+    in_force_ = state.in_force;
+    return decision;
+  }
+
+  [[nodiscard]] const plan::Plan& plan() const { return *in_force_; }
+  [[nodiscard]] std::int64_t now() const { return now_; }
+
+  // The inputs as somebody would have them who knows the network.
+  [[nodiscard]] model::Inputs truth() const {
+    model::Inputs told = inputs.model;
+    told.world = plan::uniform_world(ranks_, network.link);
+    told.corrections = {};
+    return told;
+  }
+
+  std::optional<control::Decision> start() {
+    inputs.step = 0;
+    auto decision = control::decide(inputs, options, state, book);
+    in_force_ = state.in_force;
+    return decision;
+  }
+
+  SyntheticNetwork network;
+  observe::Network observed;
+  control::Inputs inputs;
+  control::Options options;
+  control::State state;
+  model::PriceBook& book;
+  std::int64_t alarms = 0;
+  std::string record;  // every batch as a line
+
+ private:
+  struct Pending {
+    std::int64_t due;
+    observe::Batch batch;
+  };
+
+  observe::Batch batch(const plan::Plan& plan) {
+    model::Weight sum;
+    std::size_t correction = 0;
+    for (const model::Bucket& unit : model::units(plan, inputs.model)) {
+      const std::size_t kept = plan.scheme == plan::Scheme::kDense ? unit.length : plan::entries_of(plan.density, unit.length);
+      const model::Weight weight = book.weigh(plan, unit.length, kept, ranks_);
+      correction = correction_index(plan, weight.bytes);
+      sum += weight;
+    }
+    const model::Weight control = model::PriceBook::weigh_control(64, ranks_);
+    return {.exchange = {now_, sum.messages, sum.bytes, network.took(sum), correction},
+            .control = observe::Sample{now_, control.messages, control.bytes, network.took(control), 0}};
+  }
+
+  void take(const observe::Batch& batch) {
+    const auto taken = observed.take(batch);
+    inputs.changed = inputs.changed || taken.changed;
+    alarms += taken.changed ? 1 : 0;
+    inputs.model.world = observed.world();
+    inputs.model.corrections = observed.corrections();
+    for (std::size_t i = 0; i < plan::kCorrections; ++i) inputs.last_seen.at(i) = observed.last_seen(i).value_or(-1);
+  }
+
+  int ranks_;
+  std::int64_t now_ = 0;
+  std::int64_t sent_ = -1;
+  std::optional<plan::Plan> in_force_;
+  std::deque<Pending> pending_;
+};
+
+}  // namespace pliant::test
