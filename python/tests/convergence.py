@@ -76,7 +76,7 @@ def cnn_for_clothes(seed: int) -> nn.Module:
     )
 
 
-def clothes_batch(rank: int, step: int, seed: int, size: int = 16) -> tuple[torch.Tensor, torch.Tensor]:
+def clothes_batch(rank: int, step: int, seed: int, size: int = 32) -> tuple[torch.Tensor, torch.Tensor]:
     _, inputs, labels = clothes()
     chosen = torch.randint(1000, len(labels), (size,), generator=torch.Generator().manual_seed(1_000_003 * seed + 101 * step + rank))
     return inputs[chosen], labels[chosen]

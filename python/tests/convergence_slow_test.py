@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 import torch
 
@@ -55,10 +57,10 @@ def test_updates_beat_sparse_gradients(optimizer: str) -> None:
     import convergence
 
     print("data:", convergence.clothes()[0])
-    results = world.run(compare, PLANS, optimizer, [1, 2, 3], 250, ranks=4, timeout=900)[0]
+    results = world.run(compare, PLANS, optimizer, [1, 2, 3], 300, ranks=4, timeout=900)[0]
     print(results)
     mean = {name: sum(losses) / len(losses) for name, losses in results.items()}
-    spread = max(max(results[name]) - min(results[name]) for name in ("gradients 0.1 %", "updates 0.1 %"))
+    spread = max(statistics.stdev(results[name]) for name in ("gradients 0.1 %", "updates 0.1 %"))
     assert mean["updates 0.1 %"] + spread < mean["gradients 0.1 %"], results
     for name in ("every=4", "late=1"):
         assert mean[name] < 1.1 * mean["dense"], (name, results)
