@@ -19,7 +19,7 @@ def images(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     patterns = torch.randn(CLASSES, 1, 8, 8, generator=torch.Generator().manual_seed(77))
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(0, CLASSES, (count,), generator=generator)
-    return 0.5 * patterns[labels] + torch.randn(count, 1, 8, 8, generator=generator), labels
+    return 0.3 * patterns[labels] + torch.randn(count, 1, 8, 8, generator=generator), labels
 
 
 def small_cnn(seed: int) -> nn.Module:

@@ -18,17 +18,17 @@ def every_plan() -> list[str]:
         for values in ("f32", "f16", "int8"):
             for late in (0, 1):
                 timing = f"updates every={every} late={late}"
-                plans += [f"{timing} {scheme} density=5% values={values}" for scheme in ("union", "srs")]
+                plans += [f"{timing} {scheme} density=10% values={values}" for scheme in ("union", "srs")]
                 if values != "int8":  # dense takes f32 or f16
                     plans.append(f"{timing} dense" + ("" if values == "f32" else f" reduce=ring values={values}"))
-            plans += [f"updates every={every} late=0 {scheme} density=5% values={values}" for scheme in ("shared/star", "shared/var")]
+            plans += [f"updates every={every} late=0 {scheme} density=10% values={values}" for scheme in ("shared/star", "shared/var")]
     return plans
 
 
 QUICK = [
-    "updates every=4 late=1 union density=5% values=int8",
-    "updates every=1 late=1 srs density=5% values=f16",
-    "updates every=4 late=0 shared/star density=5% values=f32",
+    "updates every=4 late=1 union density=10% values=int8",
+    "updates every=1 late=1 srs density=10% values=f16",
+    "updates every=4 late=0 shared/star density=10% values=f32",
     "updates every=1 late=1 dense",
 ]
 
@@ -40,7 +40,7 @@ def reach(rank: int, size: int, plans: list[str], seed: int) -> list[str]:
 
     exam = convergence.images(512, 1)
     # The same data for all plans; ranks see different ones.
-    batches = [convergence.images(16, 10_000 * (seed + 1) + 10 * step + rank) for step in range(STEPS_ALLOWED)]
+    batches = [convergence.images(32, 10_000 * (seed + 1) + 10 * step + rank) for step in range(STEPS_ALLOWED)]
     plain = models.ddp(convergence.small_cnn(seed))
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.02, momentum=0.9)
     for step in range(STEPS_OF_DENSE):
