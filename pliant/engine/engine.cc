@@ -196,17 +196,8 @@ class Engine::Impl {
     next_exchange_ = static_cast<std::uint64_t>(choose().plan.every);
   }
 
-  [[nodiscard]] std::vector<std::vector<float>> base() const {
-    require(updates_ != nullptr && updates_->based(), "engine: there is no base: the plan is of kind gradients");
-    std::vector<std::vector<float>> tensors;
-    std::size_t begin = 0;
-    for (const Parameter& parameter : parameters_) {
-      const auto part = updates_->parameters().base.span().subspan(begin, parameter.size);
-      tensors.emplace_back(part.begin(), part.end());
-      begin += parameter.size;
-    }
-    return tensors;
-  }
+  [[nodiscard]] std::vector<std::vector<float>> base() const { return agreed(&Updates::parameters, parameters_); }
+  [[nodiscard]] std::vector<std::vector<float>> agreed_buffers() const { return agreed(&Updates::buffers, buffers_); }
 
   void clear_at_sent(Tensors tensors) const {
     if (updates_ != nullptr) updates_->clear_at_sent(tensors);
@@ -313,6 +304,18 @@ class Engine::Impl {
 
  private:
   enum class Settling : std::uint8_t { kNo, kYes };
+
+  [[nodiscard]] std::vector<std::vector<float>> agreed(const Side& (Updates::*side)() const, const std::vector<Parameter>& list) const {
+    require(updates_ != nullptr && updates_->based(), "engine: there is no base: the plan is of kind gradients");
+    std::vector<std::vector<float>> tensors;
+    std::size_t begin = 0;
+    for (const Parameter& tensor : list) {
+      const auto part = ((*updates_).*side)().base.span().subspan(begin, tensor.size);
+      tensors.emplace_back(part.begin(), part.end());
+      begin += tensor.size;
+    }
+    return tensors;
+  }
 
   void begin_step() {
     gradients_.wait();
@@ -475,6 +478,7 @@ Stepped Engine::step(const Model& model) { return impl_->step(model); }
 void Engine::settle(const Model& model) { impl_->settle(model); }
 void Engine::rebase(const Model& model) { impl_->rebase(model); }
 std::vector<std::vector<float>> Engine::base() const { return impl_->base(); }
+std::vector<std::vector<float>> Engine::agreed_buffers() const { return impl_->agreed_buffers(); }
 void Engine::clear_at_sent(Tensors tensors) const { impl_->clear_at_sent(tensors); }
 void Engine::note_rates(std::uint32_t rates) { impl_->note_rates(rates); }
 void Engine::set_plan(const plan::Pins& pins) { impl_->set_plan(pins); }

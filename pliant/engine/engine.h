@@ -142,7 +142,8 @@ class Engine {
   void settle(const Model& model);
   // Collective in spirit: these, the same on all ranks, are the base now. Residual and flights are dropped.
   void rebase(const Model& model);
-  [[nodiscard]] std::vector<std::vector<float>> base() const;  // by parameter
+  [[nodiscard]] std::vector<std::vector<float>> base() const;            // by parameter
+  [[nodiscard]] std::vector<std::vector<float>> agreed_buffers() const;  // the same of the buffers
   // Zeroes `tensors`, shaped as the parameters, where entries of this rank left in the exchange that landed last.
   void clear_at_sent(Tensors tensors) const;
   // A hash of this rank's learning rates, compared between ranks.

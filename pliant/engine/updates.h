@@ -84,6 +84,7 @@ class Updates {
   exchange::Report land(const Model& model);
 
   [[nodiscard]] const Side& parameters() const { return parameters_; }
+  [[nodiscard]] const Side& buffers() const { return buffers_; }
   [[nodiscard]] std::size_t in_flight_bytes() const;
   [[nodiscard]] std::size_t scratch_bytes() const;
   // Where the last exchange that landed had taken entries of this rank: zero in `tensors`, shaped as the parameters.

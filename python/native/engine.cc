@@ -7,11 +7,13 @@
 #include <c10/util/StringUtil.h>
 #include <fmt/format.h>
 
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <utility>
 
 #include "pliant/comm/c10d/communicator.h"
 #include "pliant/common/errors.h"
 #include "python/native/completion.h"
+#include "python/native/memories.h"
 
 namespace py = pybind11;
 
@@ -20,9 +22,12 @@ namespace {
 
 engine::Communicators communicators(const Groups& groups) {
   engine::Communicators made;
-  const auto over = [&](const auto& backend) { return comm::c10d::over(backend, {.store = groups.store}); };
-  for (const auto& lane : groups.lanes) made.lanes.push_back(over(lane));
-  made.control = over(groups.control);
+  // Each leaves its words in a place of its own: lanes wait for different peers at the same time.
+  const auto over = [&](const auto& backend, const std::string& name) {
+    return comm::c10d::over(backend, {.store = c10::make_intrusive<::c10d::PrefixStore>(name, groups.store)});
+  };
+  for (const auto& lane : groups.lanes) made.lanes.push_back(over(lane, fmt::format("lane{}", made.lanes.size())));
+  made.control = over(groups.control, "control");
   return made;
 }
 
@@ -89,10 +94,10 @@ void begin_range(Journey& journey, const Engine& engine) {
 }  // namespace
 
 TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
-                           engine::Options options)
+                           engine::Options options, const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers)
     : returned_(std::make_shared<Returned>(parameters)),
       places_(places_of(parameters)),
-      engine_(communicators(groups), describe(names, parameters), std::move(options)) {}
+      engine_(communicators(groups), describe(names, parameters), std::move(options), describe(buffer_names, buffers)) {}
 
 bool TensorEngine::is_dense() const { return engine_.plan().scheme == plan::Scheme::kDense; }
 
@@ -146,6 +151,29 @@ void TensorEngine::begin_backward() {
   } else {
     returned_->carry();
   }
+}
+
+engine::Stepped TensorEngine::step(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+  const Memories memories(parameters, buffers);
+  const engine::Stepped stepped = engine_.step(memories.model());
+  if (stepped.sent || stepped.landed) memories.note_writing();
+  return stepped;
+}
+
+void TensorEngine::settle(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+  const Memories memories(parameters, buffers);
+  engine_.settle(memories.model());
+  memories.note_writing();
+}
+
+void TensorEngine::rebase(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+  engine_.rebase(Memories(parameters, buffers).model());
+}
+
+void TensorEngine::clear_at_sent(const std::vector<at::Tensor>& tensors) {
+  const Memories memories(tensors, {});
+  engine_.clear_at_sent(memories.model().parameters);
+  memories.note_writing();
 }
 
 }  // namespace pliant::native

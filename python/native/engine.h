@@ -27,7 +27,8 @@ struct Groups {  // one per lane and one for control, of the same ranks
 class TensorEngine {
  public:
   // Collective. Without the GIL.
-  TensorEngine(Groups groups, const std::vector<std::string>& names, std::vector<at::Tensor> parameters, engine::Options options);
+  TensorEngine(Groups groups, const std::vector<std::string>& names, std::vector<at::Tensor> parameters, engine::Options options,
+               const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers);
 
   // Averages a flat bucket in place: the gradients of these parameters, side by side. With the GIL, which it lets go.
   std::shared_ptr<torch::jit::PythonFutureWrapper> submit(const pybind11::object& bucket, const std::vector<at::Tensor>& parameters);
@@ -35,6 +36,13 @@ class TensorEngine {
   // A backward is about to add to .grad.
   void begin_backward();
   [[nodiscard]] std::optional<double> rescaled() const { return returned_->rescaled(); }
+
+  // Kind updates. Tensors are float32, dense in host memory, in the engine's order; those written to have a new version for
+  // autograd afterwards. Without the GIL.
+  engine::Stepped step(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
+  void settle(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
+  void rebase(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
+  void clear_at_sent(const std::vector<at::Tensor>& tensors);
 
   [[nodiscard]] Engine& engine() { return engine_; }
 

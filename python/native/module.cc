@@ -4,9 +4,10 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <algorithm>
+#include <span>
 #include <string>
 
+#include "pliant/common/hash.h"
 #include "pliant/common/units.h"
 #include "pliant/common/version.h"
 #include "pliant/plan/pins.h"
@@ -14,6 +15,7 @@
 #include "python/native/engine.h"
 #include "python/native/errors.h"
 #include "python/native/layout.h"
+#include "python/native/state.h"
 
 namespace py = pybind11;
 
@@ -46,10 +48,12 @@ std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, 
                                           const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
                                           const std::string& plan, std::optional<double> deadline, int check_every, std::int64_t warm_up,
                                           bool ramp, double clip_norm, bool adam, bool shared_scheme,
-                                          std::vector<std::pair<std::string, std::string>> facts, py::object log) {
+                                          std::vector<std::pair<std::string, std::string>> facts, py::object log, bool updates,
+                                          const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers) {
   Groups groups{.control = shared<::c10d::Backend>(control), .store = shared<::c10d::Store>(store)};
   for (const py::object& lane : lanes) groups.lanes.push_back(shared<::c10d::Backend>(lane));
   engine::Options options{.pins = plan::parse_pins(plan),
+                          .updates = updates,
                           .shared = shared_scheme,
                           .adam = adam,
                           .check_every = check_every,
@@ -62,24 +66,17 @@ std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, 
                           .log = log_to(std::move(log))};
   if (deadline) options.deadline = Seconds{*deadline};
   const py::gil_scoped_release no_gil;
-  return std::make_unique<TensorEngine>(std::move(groups), names, std::move(parameters), std::move(options));
+  return std::make_unique<TensorEngine>(std::move(groups), names, std::move(parameters), std::move(options), buffer_names, buffers);
 }
 
-std::vector<at::Tensor> residual_of(const engine::State& state) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& entries : state.residual) {
-    tensors.push_back(at::empty({static_cast<std::int64_t>(entries.size())}, at::kFloat));
-    std::ranges::copy(entries, tensors.back().mutable_data_ptr<float>());
-  }
-  return tensors;
-}
-
-void set_residual(engine::State& state, const std::vector<at::Tensor>& tensors) {
-  state.residual.clear();
+// Of the bytes, tensor after tensor; the same for tensors that are equal bit for bit.
+std::int64_t hash_of(const std::vector<at::Tensor>& tensors) {
+  std::uint64_t all = 0;
   for (const at::Tensor& tensor : tensors) {
-    const at::Tensor flat = tensor.to(at::kFloat).contiguous();
-    state.residual.emplace_back(flat.const_data_ptr<float>(), flat.const_data_ptr<float>() + flat.numel());
+    const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+    all = pliant::hash({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}, all);
   }
+  return static_cast<std::int64_t>(all);
 }
 
 void bind_values(py::module_& module) {
@@ -92,6 +89,7 @@ void bind_values(py::module_& module) {
       .def_readonly("plan", &engine::Summary::plan)
       .def_readonly("epoch", &engine::Summary::epoch)
       .def_readonly("steps", &engine::Summary::steps)
+      .def_readonly("own_steps", &engine::Summary::own_steps)
       .def_readonly("exchanges", &engine::Summary::exchanges)
       .def_readonly("voids", &engine::Summary::voids)
       .def_property_readonly("sent", [](const engine::Summary& summary) { return summary.sent.value; })
@@ -102,29 +100,37 @@ void bind_values(py::module_& module) {
       .def_readonly("gain", &engine::Summary::gain)
       .def_readonly("memory", &engine::Summary::memory)
       .def_readonly("decisions", &engine::Summary::decisions);
-  py::class_<engine::State>(module, "State")
-      .def(py::init<>())
-      .def_readwrite("step", &engine::State::step)
-      .def_readwrite("exchanges", &engine::State::exchanges)
-      .def_readwrite("epoch", &engine::State::epoch)
-      .def_readwrite("plan", &engine::State::plan)
-      .def_readwrite("policy", &engine::State::policy)
-      .def_readwrite("units", &engine::State::units)
-      .def_readwrite("voted", &engine::State::voted)
-      .def_readwrite("last_norm", &engine::State::last_norm)
-      .def_property("residual", &residual_of, &set_residual);
+  py::class_<engine::Stepped>(module, "Stepped")
+      .def_readonly("sent", &engine::Stepped::sent)
+      .def_readonly("landed", &engine::Stepped::landed)
+      .def_readonly("finite", &engine::Stepped::finite);
 }
 
 void bind_engine(py::module_& module) {
   py::class_<TensorEngine>(module, "Engine")
       .def(py::init(&make_engine), py::kw_only(), py::arg("lanes"), py::arg("control"), py::arg("store"), py::arg("names"),
            py::arg("parameters"), py::arg("plan"), py::arg("deadline"), py::arg("check_every"), py::arg("warm_up"), py::arg("ramp"),
-           py::arg("clip_norm"), py::arg("adam"), py::arg("shared"), py::arg("facts"), py::arg("log"))
+           py::arg("clip_norm"), py::arg("adam"), py::arg("shared"), py::arg("facts"), py::arg("log"), py::arg("updates") = false,
+           py::arg("buffer_names") = std::vector<std::string>{}, py::arg("buffers") = std::vector<at::Tensor>{})
       .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"))
       .def("begin_backward", &TensorEngine::begin_backward, NoGil())
       .def("rescaled", &TensorEngine::rescaled, NoGil())
       .def(
           "end_step", [](TensorEngine& self) { self.engine().end_step(); }, NoGil())
+      .def_property_readonly("is_updates", [](TensorEngine& self) { return self.engine().kind() == plan::Kind::kUpdates; })
+      .def("step", &TensorEngine::step, NoGil(), py::arg("parameters"), py::arg("buffers"))
+      .def("settle", &TensorEngine::settle, NoGil(), py::arg("parameters"), py::arg("buffers"))
+      .def("rebase", &TensorEngine::rebase, NoGil(), py::arg("parameters"), py::arg("buffers"))
+      .def("clear_at_sent", &TensorEngine::clear_at_sent, NoGil(), py::arg("tensors"))
+      .def(
+          "base", [](TensorEngine& self) { return tensors_of(self.engine().base()); }, NoGil())
+      .def(
+          "agreed_buffers", [](TensorEngine& self) { return tensors_of(self.engine().agreed_buffers()); }, NoGil())
+      .def(
+          "note_rates", [](TensorEngine& self, std::uint32_t rates) { self.engine().note_rates(rates); }, py::arg("rates"))
+      .def_property_readonly("every", [](TensorEngine& self) { return self.engine().plan().every; })
+      .def_property_readonly("late", [](TensorEngine& self) { return self.engine().plan().late; })
+      .def_property_readonly("density", [](TensorEngine& self) { return self.engine().plan().density; })
       .def(
           "set_plan", [](TensorEngine& self, const std::string& pins) { self.engine().set_plan(plan::parse_pins(pins)); }, NoGil(),
           py::arg("plan"))
@@ -159,6 +165,8 @@ PYBIND11_MODULE(_native, module) {
   module.def(
       "duration_text", [](double seconds) { return to_string(pliant::Seconds{seconds}); }, pybind11::arg("seconds"));
   module.def("layout", &pliant::native::layout, pybind11::arg("parameter"));
+  module.def("hash", &pliant::native::hash_of, pybind11::arg("tensors"));
   pliant::native::bind_values(module);
+  pliant::native::bind_state(module);
   pliant::native::bind_engine(module);
 }

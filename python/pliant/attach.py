@@ -14,8 +14,11 @@ from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
 from pliant import _native, hook, model as models
-from pliant.averager import Averager, Options
+from pliant.averager import Averager, Options, pins_updates
+from pliant.buffers import Buffers
 from pliant.errors import ContractError, UnsupportedError
+from pliant.optimizers import Optimizers
+from pliant.updates import Updates
 from pliant.watch import Watch
 
 Hook = Callable[[Any, GradBucket], Future[torch.Tensor]]
@@ -34,10 +37,13 @@ def attach(
     check_every: int = 100,
     selector: Literal["native", "torch"] = "native",
     scaler: object = None,
+    buffers: bool = True,
+    clear_momentum: bool | None = None,
 ) -> Averager:
-    """From now on this DDP object's gradients are exchanged by pliant. Collective: every rank of its process group calls it,
+    """From now on pliant exchanges what this DDP object learns. Collective: every rank of its process group calls it,
     with the same arguments, which is checked.
 
+    optimizer: the one, or a list of all. Plans of kind updates need it.
     plan: "auto", or any part of a plan, as docs/plans.md has it.
     deadline: for each message, in seconds or as "30s"; left out, the timeout of the process group.
     lanes: exchanges under way at once, each in a thread with connections of its own; 0: in the training thread.
@@ -47,19 +53,29 @@ def attach(
     selector: "torch" accumulates and selects with torch operations where the gradients are, and moves only what is kept to the host.
     Gradients on a device other than the CPU always do.
     scaler: the GradScaler, if there is one: what is not sent yet is rescaled with the loss.
+    buffers: under updates, floating buffers (BatchNorm's statistics) travel with every exchange; False leaves them to each rank.
+    clear_momentum: under updates with every=1 and a density of at most 1 %, momentum is cleared at entries that were sent; left
+    out, that of SGD and its kin (momentum_buffer); True: also Adam's; False: none.
     """
     module = models.unwrap(ddp)
-    stepped = None if optimizer is None else models.check_optimizer(optimizer)
+    optimizers = None if optimizer is None else Optimizers(optimizer)
     options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, selector)
-    if stepped is not None:
-        options = dataclasses.replace(options, adam=models.divides_by_second_moment(stepped))
+    if optimizers is not None:
+        options = dataclasses.replace(options, adam=any(models.divides_by_second_moment(one) for one in optimizers.each))
     model = models.of_ddp(module)
     seat = hook.seat_of(module)
     if seat.averager is not None:
         raise ContractError("pliant is attached to this DDP object already; close() that averager first")
-    averager = Averager(options, module.process_group, model, scaler)
+    ignored = frozenset(module.parameters_to_ignore)
+    if optimizers is None:
+        averager = Averager(options, module.process_group, model, scaler)
+    else:
+        objection = optimizers.objection(model, module.module, ignored)
+        travelling = Buffers(module.module, ignored) if buffers else Buffers()
+        updates = objection or Updates(module, model, optimizers, travelling, clear_momentum, scaler)
+        averager = Averager(options, module.process_group, model, scaler, updates)
     averager.start()
-    watch = Watch(averager, module, stepped)
+    watch = Watch(averager, module, optimizers.each if optimizers is not None else [])
     seat.averager = averager
 
     def leave() -> None:
@@ -89,9 +105,11 @@ def comm_hook(
     without it the first step is a plain all-reduce, which shows the hook what there is. process_group: the one DDP was given.
     """
     options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, "native")
+    if pins_updates(plan):
+        raise UnsupportedError(f"plan '{plan}': a bare hook sees gradients only; plans of kind updates need pliant.attach(ddp, optimizer, plan)")
     averager = Averager(options, process_group, None if model is None else models.of(model), scaler)
     if model is not None:
-        watch = Watch(averager, model, None)
+        watch = Watch(averager, model, [])
         averager.on_close(watch.stop)
     return averager, hook.hook
 
@@ -106,8 +124,7 @@ def _options(
     check_every: int,
     selector: str,
 ) -> Options:
-    if _native.read_plan(plan).startswith("updates"):
-        raise UnsupportedError(f"plan '{plan}': this version of pliant exchanges gradients; plans of kind updates are not in it yet")
+    _native.read_plan(plan)
     if selector not in ("native", "torch"):
         raise ValueError(f"selector='{selector}': 'native' or 'torch'")
     if isinstance(deadline, str):

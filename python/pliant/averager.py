@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""Averages the gradients of one model over the ranks of one process group."""
+"""Averages what one model learns, gradients or updates, over the ranks of one process group."""
 
 from __future__ import annotations
 
 import logging
 import platform
+import sys
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
+from torch.distributed.algorithms.join import Joinable, JoinHook
 from torch.futures import Future
 
-from pliant import _native, checkpoint, device, groups, hook, model as models
-from pliant.errors import ContractError
+from pliant import _native, checkpoint, device, groups, hook, joining, model as models
+from pliant.desk import Desk
+from pliant.errors import ContractError, UnsupportedError
 from pliant.summary import Summary
+from pliant.updates import Updates
 
 log = logging.getLogger("pliant")
 
@@ -37,14 +42,26 @@ class Options:
     selector: str = "native"
 
 
-class Averager:
+class Averager(Joinable):
     """Made by `attach` and `comm_hook`. Used by the thread that trains."""
 
-    def __init__(self, options: Options, group: dist.ProcessGroup | None, model: models.Model | None, scaler: Any = None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        group: dist.ProcessGroup | None,
+        model: models.Model | None,
+        scaler: Any = None,
+        updates: Updates | str = "plans of kind updates need the optimizer: pliant.attach(ddp, optimizer, plan)",
+    ) -> None:
+        """updates: or why there can be none."""
+        super().__init__()
         self._options = options
         self._group = group
         self._model = model
         self._scaler = scaler
+        self._updates = updates if isinstance(updates, Updates) else None
+        self._no_updates = updates if isinstance(updates, str) else ""
+        self._local = False  # the backward under way is this rank's own affair
         self._engine: _native.Engine | None = None
         self._pending: Mapping[str, Any] | None = None  # loaded before there was an engine
         self._collected: list[torch.Tensor] = []  # parameters seen in buckets, until all are known
@@ -53,6 +70,7 @@ class Averager:
         self._on_close: list[Callable[[], None]] = []
         self._alone = False
         self._device: device.OnDevice | None = None
+        self._in_step = False  # between a step's first bucket and its last
         self._restored = False
         self._optimizer_restored = False
         self._said: set[str] = set()
@@ -66,8 +84,8 @@ class Averager:
         return self._engine.plan if self._engine is not None else self.summary().plan
 
     def set_plan(self, plan: str) -> None:
-        """From the next step on. Collective in effect: every rank says the same, at the same step."""
-        _native.read_plan(plan)
+        """From the next step on, or the next exchange. Collective in effect: every rank says the same, at the same step."""
+        self._check_kind(plan)
         if self._device is not None:
             device.check(plan)
         if self._engine is not None:
@@ -84,17 +102,43 @@ class Averager:
             return Summary(plan=_native.read_plan(self._options.plan))
         return Summary.of(self._engine.summary(), self._known_model().entries)
 
-    def state_dict(self) -> dict[str, Any]:
-        """What this rank needs to go on as if it had never stopped: tensors and plain values, between steps. One per rank."""
+    def base(self) -> dict[str, torch.Tensor]:
+        """The parameters on which all ranks agree, by name, as copies. Under gradients these are the parameters."""
+        model = self._known_model()
+        tensors = [parameter.detach().clone() for parameter in model.parameters] if self._updates is None else self._updates.base()
+        return dict(zip(model.names, tensors, strict=True))
+
+    def on_base(self) -> AbstractContextManager[None]:
+        """Inside, the model holds the base, on this rank alone and without communication: to evaluate or save. Nobody may train there."""
+        return nullcontext() if self._updates is None else self._updates.on_base()
+
+    def settled(self) -> AbstractContextManager[None]:
+        """Collective. Inside, everything in flight has landed and all ranks hold the base; what was not sent yet is kept for later."""
+        return nullcontext() if self._updates is None else self._updates.settled()
+
+    def rebase(self) -> None:
+        """Collective, after parameters were loaded or edited: rank 0's are the base from now on; what was in flight or unsent is dropped."""
+        if self._updates is not None:
+            self._updates.rebase()
+
+    def state_dict(self, *, parameters: bool = True, optimizers: bool = True) -> dict[str, Any]:
+        """What this rank needs to go on as if it had never stopped: tensors and plain values, between steps. One per rank.
+
+        Under updates it has this rank's parameters and optimizers' state too, unless told otherwise: they differ between ranks.
+        """
         if self._engine is None:
             if self._pending is not None:
                 return dict(self._pending)
             raise ContractError("state_dict: " + ("this averager is closed" if self._closed else "there is none before the first step of a bare hook"))
         rank, size = self._place()
-        state = checkpoint.write(self._engine.state(), self._known_model(), rank=rank, world_size=size, scale=self._scale)
+        own: dict[str, Any] = {}
+        if self._updates is not None and self._updates.in_force:
+            self._updates.before_state()
+            own = self._updates.own_state(parameters=parameters, optimizers=optimizers)
+        saved = checkpoint.write(self._engine.state(), self._known_model(), self._buffers(), rank=rank, world_size=size, scale=self._scale)
         if self._device is not None:
-            state["device_residual"] = self._device.state_dict()
-        return state
+            saved |= {"device_residual": self._device.state_dict(), "device_norm": self._device.last_norm}
+        return saved | own
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
         """Of this rank, at the same world size (else `pliant.reshard` first). None or nothing: said once, training goes on."""
@@ -108,15 +152,26 @@ class Averager:
             self._pending = dict(state)
             return
         rank, size = self._place()
-        self._engine.restore(checkpoint.read(state, self._known_model(), rank=rank, world_size=size))
+        if checkpoint.is_updates(state) and self._updates is None:
+            raise ContractError(f"load_state_dict: a state of kind updates, and {self._no_updates}")
+        self._engine.restore(checkpoint.read(state, self._known_model(), self._buffers(), rank=rank, world_size=size))
         self._scale = state.get("scale")
+        if self._device is None and state.get("device_residual"):
+            raise ContractError("load_state_dict: a state of selector='torch', and this averager selects natively")
         if self._device is not None:
-            self._device.load_state_dict(state.get("device_residual", {}))
+            self._device.load_state_dict(state.get("device_residual", {}), state.get("device_norm", 0.0))
+        if self._updates is not None:
+            self._updates.was_restored(state)
 
     def close(self) -> None:
-        """Waits for what is under way and ends our groups. From then on DDP averages as if pliant had never been there."""
+        """Waits for what is under way and ends our groups. From then on DDP averages as if pliant had never been there.
+
+        Under updates it is collective and settles first, unless an exception is on its way.
+        """
         if self._closed is not None:
             return
+        if self._updates is not None and not self._updates.failed and sys.exc_info()[0] is None:
+            self._updates.settle()
         last = self.summary()
         engine, self._engine = self._engine, None
         self._closed = last
@@ -136,14 +191,16 @@ class Averager:
         _, size = self._place()
         if size == 1:
             self._alone = True
-            log.info("world size 1: nothing to average, gradients stay as they are")
+            log.info("world size 1: nothing to average, everything stays as it is")
         on_device = options.selector == "torch" or any(parameter.device.type != "cpu" for parameter in model.parameters)
         if on_device:
             device.check(options.plan)
             self._device = device.OnDevice(model, options.clip_norm)
+            self._updates, self._no_updates = None, "plans of kind updates work on parameters in host memory, with selector='native'"
         group = self._user_group()
         deadline = options.deadline if options.deadline is not None else groups.default_deadline(group)
-        made = groups.make(group, options.lanes, deadline)
+        self._check_kind(options.plan)
+        made = groups.make(group, options.lanes, deadline, desk=self._updates is not None)
         self._engine = _native.Engine(
             lanes=made.lanes,
             control=made.control,
@@ -160,14 +217,26 @@ class Averager:
             shared=not on_device,
             facts=[("torch", str(torch.__version__)), ("Python", platform.python_version()), ("scaler", "no" if self._scaler is None else "yes"), ("selector", "torch" if on_device else "native")],
             log=_log,
+            updates=self._updates is not None,
+            buffer_names=[name for name, _ in self._buffers()],
+            buffers=[buffer for _, buffer in self._buffers()],
         )
         self._end = weakref.finalize(self, self._engine.close)
+        if self._updates is not None:
+            assert made.desk is not None
+            self.on_close(self._updates.stop)
+            self._updates.start(self._engine, Desk(made.desk, made.rank, made.size), alone=self._alone)
         if self._pending is not None:
             pending, self._pending = self._pending, None
             self.load_state_dict(pending)
 
     def on_bucket(self, bucket: GradBucket) -> Future[torch.Tensor]:
-        if self._closed is not None or bucket.buffer().is_sparse:
+        if self._closed is not None:
+            return hook.all_reduce(self._user_group(), bucket)
+        if bucket.buffer().is_sparse:
+            if self._model is None:
+                self._collected_all(bucket)
+            self._in_step = self._in_step and not bucket.is_last()
             return hook.all_reduce(self._user_group(), bucket)
         if self._engine is None:
             if self._model is None:
@@ -176,19 +245,26 @@ class Averager:
         if self._alone:
             return hook.unchanged(bucket)
         assert self._engine is not None
-        if bucket.index() == 0:
-            self._begin_step()
+        begins, self._in_step = not self._in_step, not bucket.is_last()
+        if begins:
+            self._local = self._updates is not None and self._updates.training_alone
+            if not self._local:
+                self._begin_step()
+        if self._local:
+            assert self._updates is not None
+            self._updates.saw_bucket()
+            return hook.unchanged(bucket)
         if self._device is not None:
             return self._device.submit(bucket, self._engine.plan, self._engine.submit)
         return self._engine.submit(bucket.buffer(), bucket.parameters())
 
     def begin_backward(self) -> None:
-        if self._engine is not None and not self._alone and self._device is None:
+        if self._engine is not None and not self._alone and self._device is None and not self._engine.is_updates:
             self._engine.begin_backward()
 
     def look_for_rescaling(self) -> None:
         """Sparse averages are sums of many steps: whoever rescales them by this step's norm does not do what they mean to."""
-        if self._engine is None or self._alone or self._device is not None or "rescaled" in self._said or " dense" in self._engine.plan:
+        if self._engine is None or self._alone or self._device is not None or self._engine.is_updates or "rescaled" in self._said or " dense" in self._engine.plan:
             return
         factor = self._engine.rescaled()
         if factor is None or (self._scale and abs(factor * self._scale - 1) < 1e-2):
@@ -207,7 +283,30 @@ class Averager:
     def on_close(self, action: Callable[[], None]) -> None:
         self._on_close.append(action)
 
+    # --- for Join ---
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        return joining.Idle() if self._updates is None else self._updates.joining.begin(self)
+
+    @property
+    def join_device(self) -> torch.device:
+        return torch.device("cpu")
+
+    @property
+    def join_process_group(self) -> dist.ProcessGroup:
+        return self._user_group()
+
     # --- inside ---
+
+    def _check_kind(self, plan: str) -> None:
+        if self._updates is None and pins_updates(plan):
+            raise UnsupportedError(f"plan '{plan}': {self._no_updates}")
+
+    def _buffers(self) -> list[tuple[str, torch.Tensor]]:
+        """Those that travel."""
+        if self._updates is None:
+            return []
+        return list(zip(self._updates.buffers.names, self._updates.buffers.tensors(), strict=True))
 
     def _begin_step(self) -> None:
         assert self._engine is not None
@@ -226,10 +325,13 @@ class Averager:
     def _collect(self, bucket: GradBucket) -> Future[torch.Tensor]:
         """A bare hook knows its model only after it has seen every bucket: the first step is a plain all-reduce."""
         self._collected.extend(bucket.parameters())
-        if bucket.is_last():
+        self._collected_all(bucket)
+        return hook.all_reduce(self._user_group(), bucket)
+
+    def _collected_all(self, bucket: GradBucket) -> None:
+        if bucket.is_last() and self._collected:
             self._model = models.anonymous(list(reversed(self._collected)))
             self._collected.clear()
-        return hook.all_reduce(self._user_group(), bucket)
 
     def _user_group(self) -> dist.ProcessGroup:
         group = self._group if self._group is not None else dist.group.WORLD
@@ -250,6 +352,11 @@ class Averager:
         if what not in self._said:
             self._said.add(what)
             log.log(level, text)
+
+
+def pins_updates(plan: str) -> bool:
+    words = _native.read_plan(plan).split()
+    return bool(words) and (words[0] == "updates" or any(word.startswith(("every=", "late=")) for word in words))
 
 
 def _log(severity: int, text: str) -> None:

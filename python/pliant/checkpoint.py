@@ -3,31 +3,41 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
-from pliant import _native
+from pliant import _native, checkpoint_of_updates
 from pliant.errors import ContractError
 from pliant.model import Model
 
 FORMAT = 1
 
 
-def write(state: _native.State, model: Model, *, rank: int, world_size: int, scale: float | None) -> dict[str, Any]:
+Buffers = Sequence[tuple[str, torch.Tensor]]
+"""By name, those that travel."""
+
+
+def is_updates(saved: Mapping[str, Any]) -> bool:
+    return "base" in saved
+
+
+def write(state: _native.State, model: Model, buffers: Buffers, *, rank: int, world_size: int, scale: float | None) -> dict[str, Any]:
     residual = {
         name: model.unflatten(position, flat)
         for position, (name, flat) in enumerate(zip(model.names, state.residual, strict=True))
         if flat.numel() > 0  # an empty one is all zero
     }
-    return {
+    saved = {
         "format": FORMAT,
         "pliant": _native.version,
         "rank": rank,
         "world_size": world_size,
         "parameters": {name: model.shape(position) for position, name in enumerate(model.names)},
         "plan": state.plan,
+        "kind": state.kind,  # of the next step
         "policy": state.policy,  # what measuring and deciding have learnt
         "epoch": state.epoch,
         "step": state.step,
@@ -38,9 +48,10 @@ def write(state: _native.State, model: Model, *, rank: int, world_size: int, sca
         "scale": scale,
         "residual": residual,
     }
+    return saved | checkpoint_of_updates.write(state, model, buffers) if state.updates else saved
 
 
-def read(saved: Mapping[str, Any], model: Model, *, rank: int, world_size: int) -> _native.State:
+def read(saved: Mapping[str, Any], model: Model, buffers: Buffers, *, rank: int, world_size: int) -> _native.State:
     _check(saved, model, rank, world_size)
     positions = {name: position for position, name in enumerate(model.names)}
     residual = saved["residual"]
@@ -49,12 +60,15 @@ def read(saved: Mapping[str, Any], model: Model, *, rank: int, world_size: int) 
     state.exchanges = saved["exchanges"]
     state.epoch = saved["epoch"]
     state.plan = saved["plan"]
+    state.kind = saved["kind"]
     state.policy = saved["policy"]
     state.units = [[positions[name] for name in unit] for unit in saved["units"]]
     state.voted = list(saved["voted"])
     state.last_norm = saved["last_norm"]
     nothing = torch.empty(0)
     state.residual = [model.flatten(position, residual[name]) if name in residual else nothing for position, name in enumerate(model.names)]
+    if is_updates(saved):
+        checkpoint_of_updates.read(saved, state, model, buffers)
     return state
 
 
@@ -62,7 +76,8 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
     """The states of all old ranks, in any order, as states for `world_size` new ones.
 
     Each new rank starts with the mean of the old residuals, so that the mean over ranks, which is what training sees of them,
-    stays what it was. Their sum does not.
+    stays what it was. Their sum does not. Under updates everything in flight lands, new ranks start on the base, and the residual
+    is the mean of (parameters + residual - base).
     """
     if not states:
         raise ValueError("reshard: no states")
@@ -76,7 +91,10 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
         for key in ("format", "world_size", "parameters", "plan", "epoch", "step", "units"):
             if state[key] != first[key]:
                 raise ValueError(f"reshard: states of different runs or steps: {key} is {first[key]} on rank 0 and {state[key]} on rank {state['rank']}")
-    residual = {name: mean for name in first["parameters"] if (mean := _mean([state["residual"].get(name) for state in old])) is not None}
+    if any(is_updates(state) != is_updates(first) for state in old):
+        raise ValueError("reshard: states of different kinds")
+    common = checkpoint_of_updates.reshard(old) if is_updates(first) else {}
+    residual = common.pop("residual", None) or {name: mean for name in first["parameters"] if (mean := _mean([state["residual"].get(name) for state in old])) is not None}
     on_device = {name: mean for name in first["parameters"] if (mean := _mean([state.get("device_residual", {}).get(name) for state in old])) is not None}
     return [
         {
@@ -88,6 +106,7 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
             "last_norm": max(float(state["last_norm"]) for state in old),
             "residual": {name: mean.clone() for name, mean in residual.items()},
             **({"device_residual": {name: mean.clone() for name, mean in on_device.items()}} if on_device else {}),
+            **copy.deepcopy(common),
         }
         for rank in range(world_size)
     ]

@@ -47,17 +47,22 @@ class OnDevice:
         self._clip_norm = clip_norm
         self._names = {id(parameter): name for name, parameter in zip(model.names, model.parameters, strict=True)}
         self._residual = {name: torch.zeros(p.numel(), device=p.device) for name, p in zip(model.names, model.parameters, strict=True)}
-        self._last_norm = 0.0
+        self.last_norm = 0.0
         self._energy = 0.0
 
     def submit(self, bucket: GradBucket, plan: str, submit: Submit) -> Future[torch.Tensor]:
         buffer, parameters = bucket.buffer(), bucket.parameters()
-        host = self._take(buffer.to(torch.float32), parameters, density_of(plan))
+        density = density_of(plan)
+        before = [self._residual[self._names[id(parameter)]].clone() for parameter in parameters] if density == 1 else []
+        host = self._take(buffer.to(torch.float32), parameters, density)
         if bucket.is_last():
-            self._last_norm, self._energy = math.sqrt(self._energy), 0.0
+            self.last_norm, self._energy = math.sqrt(self._energy), 0.0
 
         def land(future: Future[torch.Tensor]) -> torch.Tensor:
             average = future.value()
+            if before and not bool(average.isfinite().all()):  # this step will be skipped: what it took from the residual goes back
+                for parameter, kept in zip(parameters, before, strict=True):
+                    self._residual[self._names[id(parameter)]].copy_(kept)
             changed = average.nonzero().view(-1)
             buffer.zero_()
             buffer[changed.to(buffer.device)] = average[changed].to(buffer.device, buffer.dtype)
@@ -72,7 +77,8 @@ class OnDevice:
     def state_dict(self) -> dict[str, torch.Tensor]:
         return {name: residual.cpu() for name, residual in self._residual.items() if bool(residual.any())}
 
-    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, torch.Tensor], last_norm: float) -> None:
+        self.last_norm = last_norm
         for name, residual in self._residual.items():
             residual.zero_()
             if name in state:
@@ -108,8 +114,8 @@ class OnDevice:
         if self._clip_norm <= 0:
             return gradient
         self._energy += float(gradient.square().sum())
-        if not math.isfinite(self._last_norm) or self._last_norm <= self._clip_norm:
+        if not math.isfinite(self.last_norm) or self.last_norm <= self._clip_norm:
             return gradient
-        return gradient * (self._clip_norm / self._last_norm)
+        return gradient * (self._clip_norm / self.last_norm)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Gloo groups of our own: one per lane, one for control.
+"""Gloo groups of our own: one per lane, one for control, and one for the training thread where a plan may be of kind updates.
 
 The user's group is never used by a lane: Gloo tells collectives apart by the order in which they are called, and a lane's
 order is not the training thread's. Ours are made over the same store under names of our own and are in none of
@@ -34,6 +34,7 @@ class Groups:
     lanes: list[Backend]
     control: Backend
     store: Store
+    desk: Backend | None = None
 
 
 def default_deadline(group: dist.ProcessGroup) -> float:
@@ -47,7 +48,7 @@ def default_deadline(group: dist.ProcessGroup) -> float:
     return float(distributed_c10d.default_pg_timeout.total_seconds())
 
 
-def make(group: dist.ProcessGroup, lanes: int, deadline: float) -> Groups:
+def make(group: dist.ProcessGroup, lanes: int, deadline: float, *, desk: bool = False) -> Groups:
     """Collective over the ranks of `group`."""
     if not dist.is_gloo_available():
         raise UnsupportedError("pliant exchanges over Gloo, and this torch was built without it")
@@ -59,9 +60,9 @@ def make(group: dist.ProcessGroup, lanes: int, deadline: float) -> Groups:
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = PrefixStore(f"pliant/{attempt}/{key}/{number}", distributed_c10d._get_default_store())
     rank, size = dist.get_rank(group), len(ranks)
-    timeout = datetime.timedelta(seconds=deadline) + _BEHIND_DEADLINES
+    timeout = datetime.timedelta(seconds=deadline)
 
-    def connect(name: str) -> Backend:
+    def connect(name: str, timeout: datetime.timedelta = timeout + _BEHIND_DEADLINES) -> Backend:
         try:
             return ProcessGroupGloo(PrefixStore(name, store), rank, size, timeout)
         except RuntimeError as error:
@@ -71,15 +72,17 @@ def make(group: dist.ProcessGroup, lanes: int, deadline: float) -> Groups:
             ) from error
 
     control = connect("control")
-    _same_lanes(control, rank, size, lanes)
-    return Groups(rank, size, [connect(f"lane{i}") for i in range(lanes)], control, PrefixStore("words", store))
+    _same_groups(control, size, lanes, desk)
+    made = [connect(f"lane{i}") for i in range(lanes)]
+    return Groups(rank, size, made, control, PrefixStore("words", store), connect("desk", timeout) if desk else None)
 
 
-def _same_lanes(control: Backend, rank: int, size: int, lanes: int) -> None:
+def _same_groups(control: Backend, size: int, lanes: int, desk: bool) -> None:
     """Before anybody waits for a lane that others do not have."""
-    mine = torch.tensor([lanes])
+    mine = torch.tensor([lanes, desk])
     every = [torch.empty_like(mine) for _ in range(size)]
     control.allgather([every], [mine]).wait()  # type: ignore[attr-defined]
     for other, theirs in enumerate(every):
-        if int(theirs) != int(every[0]):
-            raise DisagreementError(f"lanes: rank 0 has {int(every[0])}, rank {other} has {int(theirs)}")
+        for what, here, there in zip(("lanes", "optimizers that updates may use"), every[0], theirs, strict=True):
+            if int(here) != int(there):
+                raise DisagreementError(f"{what}: rank 0 has {int(here)}, rank {other} has {int(there)}")

@@ -42,7 +42,7 @@ class Averaging(Callback):
                 f"pliant.lightning.Averaging works with Trainer(strategy=\"ddp\"); the strategy here is {type(trainer.strategy).__name__}, its model {type(model).__name__}"
             )
         optimizers = trainer.strategy.optimizers
-        self.averager = attach(model, optimizers[0] if len(optimizers) == 1 else None, self.plan, **self.options)
+        self.averager = attach(model, list(optimizers) or None, self.plan, **self.options)
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._close()

@@ -41,6 +41,11 @@ class Model:
         return laid_out.as_strided((parameter.numel(),), (1,))
 
 
+def is_dense(tensor: torch.Tensor) -> bool:
+    """One piece of memory, every entry once."""
+    return _native.layout(tensor) == list(tensor.stride())
+
+
 def unwrap(model: nn.Module) -> DistributedDataParallel:
     """The DDP object, also from under torch.compile; anything else is refused by name."""
     inner = getattr(model, "_orig_mod", model)

@@ -22,7 +22,8 @@ class Memory:
 class Summary:
     plan: str
     epoch: int = 0
-    steps: int = 0
+    steps: int = 0  # updates: exchanges begun
+    own_steps: int = 0  # updates: of this rank's optimizers
     exchanges: int = 0
     voids: int = 0  # exchanges that some rank's non-finite gradient made void
     bytes_sent: int = 0  # by this rank, control records included
@@ -41,6 +42,7 @@ class Summary:
             plan=native.plan,
             epoch=native.epoch,
             steps=native.steps,
+            own_steps=native.own_steps,
             exchanges=native.exchanges,
             voids=native.voids,
             bytes_sent=native.sent,
@@ -55,10 +57,11 @@ class Summary:
 
     def __str__(self) -> str:
         size, duration = _native.size_text, _native.duration_text
-        per_step = size(round(self.bytes_sent / self.steps)) if self.steps else "nothing"
+        steps = self.own_steps or self.steps
+        per_step = size(round(self.bytes_sent / steps)) if steps else "nothing"
         lines = [
             f"plan {self.plan} (epoch {self.epoch})",
-            f"steps {self.steps}, exchanges {self.exchanges}, of which void {self.voids}",
+            f"steps {steps}, exchanges {self.exchanges}, of which void {self.voids}",
             f"sent {size(self.bytes_sent)}, {per_step} a step; control records {size(self.control_bytes_sent)}",
             f"on the wire {duration(self.seconds_on_the_wire)}, coding {duration(self.seconds_coding)}",
             f"updated fraction {self.updated_fraction:.3g}, gain {self.gain:.3g}",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 class Watch:
     """For one averager, until `stop`. Holds it weakly: the hooks must not keep it alive."""
 
-    def __init__(self, averager: Averager, module: nn.Module | None, optimizer: torch.optim.Optimizer | None) -> None:
+    def __init__(self, averager: Averager, module: nn.Module | None, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         self._averager = weakref.ref(averager)
         self._handles: list[RemovableHandle] = []
         if module is not None:
-            self._handles.append(module.register_forward_pre_hook(_out_of_graphs(self._before_forward)))
-            self._handles.append(module.register_forward_hook(_out_of_graphs(self._after_forward)))
-        if optimizer is not None:
+            self._handles.append(module.register_forward_pre_hook(out_of_graphs(self._before_forward)))
+            self._handles.append(module.register_forward_hook(out_of_graphs(self._after_forward)))
+        for optimizer in optimizers:
             self._handles.append(optimizer.register_step_post_hook(self._after_step))
             self._handles.append(optimizer.register_load_state_dict_post_hook(self._optimizer_loaded))
             if any(optimizer.state.values()):
@@ -60,7 +60,7 @@ class Watch:
             averager.optimizer_was_restored()
 
 
-def _out_of_graphs(function: Callable[..., None]) -> Callable[..., None]:
+def out_of_graphs(function: Callable[..., None]) -> Callable[..., None]:
     """Not for torch.compile to look into."""
     kept_out: Callable[..., None] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
     return kept_out

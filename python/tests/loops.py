@@ -388,7 +388,7 @@ def plans_switch(rank: int) -> None:
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, "gradients dense")
     number = 0
-    for plan in (SOME, "gradients srs density=5% values=int8", "auto", "gradients shared/star density=10%", "union", "gradients shared/var density=3% fuse=all", "gradients dense"):
+    for plan in (SOME, "gradients srs density=5% values=int8", "gradients", "gradients shared/star density=10%", "gradients union", "gradients shared/var density=3% fuse=all", "gradients dense"):
         averager.set_plan(plan)
         for _ in range(3):
             models.step(model, optimizer, rank, number)
@@ -406,9 +406,8 @@ def auto_decides(rank: int) -> None:
     with Messages() as messages:
         averager = pliant.attach(model, optimizer)
         steps(model, optimizer, rank, 12)
-    assert models.alike_on_all_ranks(models.flat(model))
+    assert models.alike_on_all_ranks(torch.cat([tensor.flatten() for tensor in averager.base().values()]))
     assert averager.summary().decisions and messages.count("step 0: gradients") == 1, messages.texts
-    assert "plan gradients" in str(averager.summary())
     averager.load_state_dict(averager.state_dict())
     averager.close()
 
