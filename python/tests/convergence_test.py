@@ -12,16 +12,21 @@ import world
 STEPS_OF_DENSE, STEPS_ALLOWED, LOOK_EVERY = 200, 300, 20
 
 
+# Of the average, union updates what any rank picked, up to N x density; srs and shared update no more than the density. At 10 %
+# and every=1 with 4 ranks these two come to within 15 to 25 % of dense's loss only, on this task.
+DENSITIES = {"union": "10%", "srs": "30%", "shared": "30%"}
+
+
 def every_plan() -> list[str]:
     plans = []
     for every in (1, 4):
         for values in ("f32", "f16", "int8"):
             for late in (0, 1):
                 timing = f"updates every={every} late={late}"
-                plans += [f"{timing} {scheme} density=10% values={values}" for scheme in ("union", "srs")]
+                plans += [f"{timing} {scheme} density={DENSITIES[scheme]} values={values}" for scheme in ("union", "srs")]
                 if values != "int8":  # dense takes f32 or f16
                     plans.append(f"{timing} dense" + ("" if values == "f32" else f" reduce=ring values={values}"))
-            plans += [f"updates every={every} late=0 {scheme} density=10% values={values}" for scheme in ("shared/star", "shared/var")]
+            plans += [f"updates every={every} late=0 {scheme} density={DENSITIES['shared']} values={values}" for scheme in ("shared/star", "shared/var")]
     return plans
 
 
