@@ -2,7 +2,7 @@
 # The two commands: `make demo` and `make test`. Everything they need they set up.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build release smpi test test-dev test-sanitizers test-smpi demo bench format lint clean
+.PHONY: help setup build release smpi test test-dev test-slow test-sanitizers test-smpi demo bench format lint clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,10 +19,13 @@ build: setup  ## build the library, tools and tests into build/dev
 	@mkdir -p build
 	$(call build_preset,dev)
 
-test: test-dev test-smpi test-sanitizers  ## everything: all tests, then the sanitizer runs
+test: test-dev test-smpi test-sanitizers  ## all tests but the slow ones, then the sanitizer runs
 
 test-dev: build
-	ctest --preset dev -j 2
+	ctest --preset dev -j 2 -LE slow
+
+test-slow: build  ## training on real data, installing with pip: minutes each
+	ctest --preset dev -L slow
 
 test-sanitizers: setup  ## unit and multirank tests under ASan + UBSan, then TSan
 	@mkdir -p build
