@@ -73,9 +73,10 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// What a rank's policy costs for each exchange, on average, at every step of a noisy run: records in, plan out.
+// What a rank's policy costs on average in a noisy run, evaluations included: records in, plan out. Of this thread's processor.
 struct Cost {
-  double seconds = 0;  // of this thread's processor, for each exchange
+  double per_exchange = 0;
+  double per_step = 0;  // of training: an exchange of updates serves `every` of them
 };
 
 Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds compute, unsigned seed, int rounds) {
@@ -86,11 +87,15 @@ Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds comp
   const model::Weight control = model::PriceBook::weigh_control(64, ranks);
   const int warm = 400;
   double spent = 0;
+  double steps = 0;
   for (int round = 0; round < warm + rounds; ++round) {
     const double begin = processor_seconds();
     if (under_way.size() == 2) policy.take_in(under_way.front());
     const plan::Plan plan = policy.choose(static_cast<std::uint64_t>(round)).plan;
-    if (round >= warm) spent += processor_seconds() - begin;
+    if (round >= warm) {
+      spent += processor_seconds() - begin;
+      steps += plan.every;
+    }
     if (under_way.size() == 2) under_way.pop_front();
     const auto inputs = policy.inputs();
     Seconds wire{};
@@ -114,7 +119,7 @@ Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds comp
     policy.note_result(plan, plan.density);
     under_way.push_back(std::move(records));
   }
-  return {.seconds = spent / rounds};
+  return {.per_exchange = spent / rounds, .per_step = spent / steps};
 }
 
 json costs(unsigned seed) {
@@ -122,7 +127,7 @@ json costs(unsigned seed) {
   for (const int ranks : {4, 8, 32, 64}) {
     for (const char* link : {"10gbit,50us", "1gbit,200us", "100mbit,1ms"}) {
       const Cost cost = cost_of(ranks, plan::parse_link(link), 10'000'000, {8e-3}, seed, 4000);
-      out.push_back({{"ranks", ranks}, {"link", link}, {"seconds", cost.seconds}});
+      out.push_back({{"ranks", ranks}, {"link", link}, {"per_exchange", cost.per_exchange}, {"per_step", cost.per_step}});
     }
   }
   return out;

@@ -266,8 +266,13 @@ class Decider {
     }
     const double floor = ramp_floor(state_, options_, inputs_.step);
     if (goal.plan.density * kDensityRounding >= floor) return goal;
-    const auto found =
-        evaluation.best([&](const Plan& plan) { return plan.kind == goal.plan.kind && plan.density * kDensityRounding >= floor; });
+    const auto allowed = [&](const Plan& plan) { return plan.kind == goal.plan.kind && plan.density * kDensityRounding >= floor; };
+    const auto found = evaluation.best(allowed);
+    // The best of the rungs in reach may be the one in force although the goal beats it: then down by one rung all the same.
+    if (found && state_.in_force && found->plan == *state_.in_force) {
+      const auto down = evaluation.best([&](const Plan& plan) { return allowed(plan) && plan.density < found->plan.density; });
+      if (down && down->speed() * options_.better > found->speed()) return *down;
+    }
     return found ? *found : goal;  // pinned below the floor
   }
 
@@ -321,11 +326,16 @@ class Decider {
 
   // In warm-up denser is better as long as the step is not too long; else the policy's measure decides.
   [[nodiscard]] double gain_of(const Prediction& target, const Prediction& now, const Prediction& goal) const {
-    if (!warming_up()) return advantage(target, now, options_.policy);
+    // On the ramp every rung is a step to the goal, worth it if the goal is.
+    if (!warming_up()) return std::max(advantage(target, now, options_.policy), ramping_to(goal) ? advantage(goal, now, options_.policy) : 1);
     const double longest = options_.better * options_.warm_up_slowdown * goal.step.value;
     if (now.step.value > longest) return now.step.value / target.step.value;
     if (now.plan.density < target.plan.density) return target.step.value < longest / 1.2 ? options_.better_at_once : 1;
     return target.speed() / now.speed();
+  }
+
+  [[nodiscard]] bool ramping_to(const Prediction& goal) const {
+    return options_.policy == Policy::kAuto && goal.plan.kind == state_.in_force->kind && goal.plan.density < state_.in_force->density;
   }
 
   void drop_challenger() {
