@@ -38,13 +38,12 @@ struct Survey {
     return out;
   }
 
-  // 0.95: by less than that no policy that dislikes flapping would switch.
-  json replans(double share) {
+  json replans(double (*until)(Loop&, const plan::Link&)) {
     json out = json::array();
     for (int i = 0; i < networks; ++i) {
       Loop one = loop(random_setting(seed + 10'000 + i), seed + i);
       run(one, 300);
-      out.push_back(replan_steps(one, random_setting(seed + 20'000 + i).link, share));
+      out.push_back(until(one, random_setting(seed + 20'000 + i).link));
     }
     return out;
   }
@@ -135,8 +134,8 @@ json costs(unsigned seed) {
 
 int main_of(unsigned seed, int networks) {
   Survey survey{seed, networks};
-  const json document{{"regret", survey.regrets(0)}, {"regret_noisy", survey.regrets(0.2)}, {"replan_steps", survey.replans(0.95)},
-                      {"replan_steps_15", survey.replans(0.85)}, {"steady", survey.steadies()}, {"cost", costs(seed)}};
+  const json document{{"regret", survey.regrets(0)}, {"regret_noisy", survey.regrets(0.2)}, {"replan_steps", survey.replans(steps_until_as_if_told)},
+                      {"replan_steps_near", survey.replans([](Loop& one, const plan::Link& to) { return replan_steps(one, to); })}, {"steady", survey.steadies()}, {"cost", costs(seed)}};
   std::puts(document.dump().c_str());
   return 0;
 }

@@ -69,6 +69,25 @@ inline double replan_steps(Loop& loop, const plan::Link& to, double share = 0.85
   return static_cast<double>(loop.now() - changed - rhythm);
 }
 
+// Whether the same policy, in the same state and told the network, would leave the plan in force.
+inline bool as_if_told(Loop& loop) {
+  control::State state = loop.state;
+  control::Inputs told = loop.inputs;
+  told.model = loop.truth();
+  told.changed = true;
+  told.step = loop.now() + 1;
+  return control::decide(told, loop.options, state, loop.book).choice == loop.plan();
+}
+
+// Steps from a change of the network until the plan in force is the policy's choice under the ramp; the plan's rhythm taken off as above.
+inline double steps_until_as_if_told(Loop& loop, const plan::Link& to) {
+  const plan::Plan before = loop.plan();
+  loop.network.link = to;
+  const std::int64_t changed = loop.now();
+  while (!as_if_told(loop) && loop.now() - changed < 60) (void)loop.step();
+  return static_cast<double>(loop.now() - changed - std::max(0, 3 * before.every + before.late - 10));
+}
+
 // Changes of plan that are no trials.
 inline bool switched(const std::optional<control::Decision>& decision) {
   return decision && decision->changed && !decision->trial && decision->reason != "the trial is over";
