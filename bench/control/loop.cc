@@ -2,9 +2,8 @@
 // Measuring and deciding in pure model terms, over random networks that are noisy and change, and what it costs a rank.
 //
 //   control-loop SEED NETWORKS     prints one JSON document
-#include <ctime>
-
 #include <cstdio>
+#include <ctime>
 #include <deque>
 #include <nlohmann/json.hpp>
 
@@ -134,8 +133,12 @@ json costs(unsigned seed) {
 
 int main_of(unsigned seed, int networks) {
   Survey survey{seed, networks};
-  const json document{{"regret", survey.regrets(0)}, {"regret_noisy", survey.regrets(0.2)}, {"replan_steps", survey.replans(steps_until_as_if_told)},
-                      {"replan_steps_near", survey.replans([](Loop& one, const plan::Link& to) { return replan_steps(one, to); })}, {"steady", survey.steadies()}, {"cost", costs(seed)}};
+  const json document{{"regret", survey.regrets(0)},
+                      {"regret_noisy", survey.regrets(0.2)},
+                      {"replan_steps", survey.replans(steps_until_as_if_told)},
+                      {"replan_steps_near", survey.replans([](Loop& one, const plan::Link& to) { return replan_steps(one, to); })},
+                      {"steady", survey.steadies()},
+                      {"cost", costs(seed)}};
   std::puts(document.dump().c_str());
   return 0;
 }

@@ -70,7 +70,10 @@ class Trial {
 
  private:
   [[nodiscard]] model::Inputs told() const {
-    return {.world = plan::uniform_world(crew_.size(), truth_), .buckets = {{case_.length, case_.compute}}, .compute = case_.compute, .lanes = 0};
+    return {.world = plan::uniform_world(crew_.size(), truth_),
+            .buckets = {{case_.length, case_.compute}},
+            .compute = case_.compute,
+            .lanes = 0};
   }
 
   void execute_candidates() {

@@ -327,7 +327,8 @@ class Decider {
   // In warm-up denser is better as long as the step is not too long; else the policy's measure decides.
   [[nodiscard]] double gain_of(const Prediction& target, const Prediction& now, const Prediction& goal) const {
     // On the ramp every rung is a step to the goal, worth it if the goal is.
-    if (!warming_up()) return std::max(advantage(target, now, options_.policy), ramping_to(goal) ? advantage(goal, now, options_.policy) : 1);
+    if (!warming_up())
+      return std::max(advantage(target, now, options_.policy), ramping_to(goal) ? advantage(goal, now, options_.policy) : 1);
     const double longest = options_.better * options_.warm_up_slowdown * goal.step.value;
     if (now.step.value > longest) return now.step.value / target.step.value;
     if (now.plan.density < target.plan.density) return target.step.value < longest / 1.2 ? options_.better_at_once : 1;
