@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "bench/control/crew.h"
 
-#include <smpi/smpi.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
+#include "pliant/comm/mpi/session.h"
 #include "pliant/common/errors.h"
 #include "tools/pliant-bench/trial.h"
 
@@ -20,12 +20,6 @@ const comm::Patience kForEver{.deadline = std::nullopt, .place = {}};
 
 // By when every order has arrived: simulated seconds cost nothing, and the slowest network takes 0.1 s a message.
 constexpr double kAssembly = 30;
-
-// Messages lie in memory that SMPI knows to be of no interest: it spares itself the copies.
-comm::Region unread_memory(std::size_t size) {
-  auto* memory = static_cast<std::byte*>(SMPI_SHARED_MALLOC(size));
-  return {{memory, size}, std::shared_ptr<void>(memory, [](void* shared) { SMPI_SHARED_FREE(shared); })};
-}
 
 }  // namespace
 
@@ -72,7 +66,8 @@ void Crew::serve() {
 std::vector<engine::Record> Crew::obey(const Order& order) {
   const plan::Plan plan = plan::parse_plan(order.plan.data());
   const TrialOptions options{.plan = plan, .count = order.length};
-  if (const std::size_t bytes = hollow_bytes(options, rank(), size()); memory_.bytes.size() < bytes) memory_ = unread_memory(2 * bytes);
+  if (const std::size_t bytes = hollow_bytes(options, rank(), size()); memory_.bytes.size() < bytes)
+    memory_ = comm::mpi::unread_memory(2 * bytes);
   const auto trial = hollow_trial(*exchanges_, options, memory_);
   rest_until(order.begin);
   engine::Record record{.step = posted_++};
