@@ -164,12 +164,11 @@ double advantage(const Prediction& a, const Prediction& b, Policy policy) {
 // The sparsest that the ramp allows now. Whoever became denser a moment ago may go back to where they were.
 double ramp_floor(const State& state, const Options& options, std::int64_t step) {
   if (!state.in_force) return options.ramp_start;
-  if (state.denser >= 0 && step - state.denser < options.ramp_steps && state.before_denser < state.in_force->density)
-    return state.before_denser;
   const double now = state.in_force->density;
-  if (now > options.ramp_start) return options.ramp_start;
   const bool rested = state.sparser < 0 || step - state.sparser >= options.ramp_steps;
-  return rested ? now / options.ramp_factor : now;
+  const double floor = now > options.ramp_start ? options.ramp_start : rested ? now / options.ramp_factor : now;
+  const bool just_denser = state.denser >= 0 && step - state.denser < options.ramp_steps;
+  return just_denser ? std::min(floor, state.before_denser) : floor;
 }
 
 std::string times(double ratio) { return fmt::format("{:.3g}x", ratio); }
@@ -217,11 +216,12 @@ class Decider {
     return true;
   }
 
-  // Because an input moved, or because time alone allows the next step: warm-up ends, the ramp has rested, a challenger waits
-  // to be confirmed, a trial is due.
+  // Because an input moved, or because time alone allows the next step: a switch that stopped short of the goal has rested, warm-up
+  // ends, the ramp has rested, a challenger waits to be confirmed, a trial is due.
   [[nodiscard]] bool must_evaluate(const std::vector<double>& marks) const {
     if (!state_.in_force || inputs_.changed || inputs_.step < state_.unsettled_until) return true;
     if (state_.challenger && rested()) return true;
+    if (state_.goal != state_.in_force && rested() && state_.evaluated < state_.switched + options_.dwell_steps) return true;
     if (state_.evaluated < options_.warm_up_steps && inputs_.step >= options_.warm_up_steps) return true;
     if (ramping() && ramp_floor(state_, options_, inputs_.step) < state_.in_force->density &&
         ramp_floor(state_, options_, state_.evaluated) >= state_.in_force->density)
@@ -266,8 +266,13 @@ class Decider {
     }
     const double floor = ramp_floor(state_, options_, inputs_.step);
     if (goal.plan.density * kDensityRounding >= floor) return goal;
-    const auto found =
-        evaluation.best([&](const Plan& plan) { return plan.kind == goal.plan.kind && plan.density * kDensityRounding >= floor; });
+    const auto allowed = [&](const Plan& plan) { return plan.kind == goal.plan.kind && plan.density * kDensityRounding >= floor; };
+    const auto found = evaluation.best(allowed);
+    // The best of the rungs in reach may be the one in force although the goal beats it: then down by one rung all the same.
+    if (found && state_.in_force && found->plan == *state_.in_force) {
+      const auto down = evaluation.best([&](const Plan& plan) { return allowed(plan) && plan.density < found->plan.density; });
+      if (down && down->speed() * options_.better > found->speed()) return *down;
+    }
     return found ? *found : goal;  // pinned below the floor
   }
 
@@ -321,11 +326,17 @@ class Decider {
 
   // In warm-up denser is better as long as the step is not too long; else the policy's measure decides.
   [[nodiscard]] double gain_of(const Prediction& target, const Prediction& now, const Prediction& goal) const {
-    if (!warming_up()) return advantage(target, now, options_.policy);
+    // On the ramp every rung is a step to the goal, worth it if the goal is.
+    if (!warming_up())
+      return std::max(advantage(target, now, options_.policy), ramping_to(goal) ? advantage(goal, now, options_.policy) : 1);
     const double longest = options_.better * options_.warm_up_slowdown * goal.step.value;
     if (now.step.value > longest) return now.step.value / target.step.value;
     if (now.plan.density < target.plan.density) return target.step.value < longest / 1.2 ? options_.better_at_once : 1;
     return target.speed() / now.speed();
+  }
+
+  [[nodiscard]] bool ramping_to(const Prediction& goal) const {
+    return options_.policy == Policy::kAuto && goal.plan.kind == state_.in_force->kind && goal.plan.density < state_.in_force->density;
   }
 
   void drop_challenger() {

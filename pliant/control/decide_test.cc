@@ -73,6 +73,29 @@ TEST(Decide, WarmUpIsDenserAndBounded) {
   EXPECT_EQ(drive.until(99).choice, first.choice);
 }
 
+// Rungs between may be no better by themselves: the ramp must not rest on one of them for good.
+TEST(Decide, TheRampEndsWhereTheGoalIs) {
+  for (const char* link : {"32.06284mbit,416.015us", "48.75568mbit,350.54us", "99.69962mbit,1197us", "20mbit,5ms", "300mbit,100us"}) {
+    for (const double compute : {0.005, 0.0117, 0.05}) {
+      Drive drive(link, {}, 4, compute, 725'000);
+      drive.inputs_.model.lanes = 0;
+      (void)drive.until(700);
+      const auto speed = [&](const plan::Plan& plan) { return model::predict(plan, drive.inputs_.model, drive.book_).speed(); };
+      EXPECT_LE(speed(*drive.state_.goal), 1.05001 * speed(*drive.state_.in_force)) << link << ", compute " << compute;
+    }
+  }
+}
+
+// Whoever became denser a moment ago may go back to where they were, or as far as anybody else may.
+TEST(Decide, HavingBeenDenserIsNoHindrance) {
+  Drive drive("10mbit,1ms", pinned("updates srs every=1 late=0"), 8, 0.1, 10'000'000);
+  drive.inputs_.step = 100;
+  drive.state_.in_force = plan::parse_plan("updates srs scatter=direct every=1 density=50% values=int4");
+  drive.state_.denser = 90;
+  drive.state_.before_denser = 0.2;
+  EXPECT_EQ(drive.until(140).choice.density, 0.1);
+}
+
 // From dense to 10 %, then a rung of the ladder every 50 steps; never sparser by more.
 TEST(Decide, GettingSparserIsRamped) {
   Drive drive("10mbit,1ms", pinned("updates srs every=1 late=0"), 8, 0.1, 10'000'000);

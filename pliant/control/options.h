@@ -61,9 +61,9 @@ struct Options {
   std::int64_t repay_steps = 200;
 
   // A correction that has not been seen for 1,000 steps may be refreshed by one step of its scheme, if that is predicted within 1.2x of the
-  // best; at most one step in a hundred.
+  // best. Looking for one takes an evaluation: at most one exchange in 250.
   std::int64_t stale_steps = 1000;
-  std::int64_t trial_period = 100;
+  std::int64_t trial_period = 250;
   double trial_slowdown = 1.2;
 
   // Inputs that moved by less since the last evaluation do not start another. Links: or by twice their uncertainty, if that is more.

@@ -41,8 +41,10 @@ class AdaptivePolicy final : public Policy {
   [[nodiscard]] std::string to_text() const override;
   void restore(std::string_view text) override;
 
- private:
+  // What is known now of network and ranks.
   [[nodiscard]] model::Inputs inputs() const;
+
+ private:
   [[nodiscard]] model::Weight weigh(const plan::Plan& plan);
   void time(std::span<const Record> records, const plan::Plan& previous);
 

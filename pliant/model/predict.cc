@@ -2,7 +2,9 @@
 #include "pliant/model/predict.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <unordered_map>
 
 #include "pliant/common/errors.h"
 #include "pliant/model/exchange.h"
@@ -167,7 +169,33 @@ class Forecast {
     return worth_;
   }
 
+  // Plans that differ in kind or rhythm send the same: each exchange is weighed once.
   [[nodiscard]] Flight fly(const plan::Plan& plan, const Bucket& unit, Precision precision, Prediction& out) const {
+    if (precision == Precision::kPlayed) return weigh_up(plan, unit, precision, out);
+    const auto [known, fresh] = flights_.try_emplace(Sent{bits_of(plan), plan.density, unit.length});
+    if (fresh) {
+      Prediction alone;
+      known->second.flight = weigh_up(plan, unit, precision, alone);
+      known->second.exact = alone.exact;
+      known->second.bend = alone.bend;
+    }
+    out.exact = out.exact && known->second.exact;
+    out.bend = std::max(out.bend, known->second.bend);
+    return known->second.flight;
+  }
+
+  // What determines an exchange but density and length, side by side in one number.
+  static std::uint64_t bits_of(const plan::Plan& plan) {
+    std::uint64_t bits = static_cast<std::uint64_t>(plan.segments);
+    for (const auto part : {static_cast<unsigned>(plan.scheme), static_cast<unsigned>(plan.leader), static_cast<unsigned>(plan.scatter),
+                            static_cast<unsigned>(plan.gather), static_cast<unsigned>(plan.bcast), static_cast<unsigned>(plan.reduce),
+                            static_cast<unsigned>(plan.values), static_cast<unsigned>(plan.indices)}) {
+      bits = bits << 4U | part;
+    }
+    return bits;
+  }
+
+  [[nodiscard]] Flight weigh_up(const plan::Plan& plan, const Bucket& unit, Precision precision, Prediction& out) const {
     const int size = inputs_.world.size;
     const std::size_t kept = plan.scheme == plan::Scheme::kDense ? unit.length : plan::entries_of(plan.density, unit.length);
     const Weight weight = book_.weigh(plan, unit.length, kept, size);
@@ -177,6 +205,7 @@ class Forecast {
       wire = played_price(plan, unit.length, kept, inputs_.world);
     } else if (weight.bend > kStraight) {
       out.exact = false;
+      out.bend = std::max(out.bend, weight.bend);
     }
     const Seconds bytes_alone = std::min(wire, Seconds{weight.bytes * link_.seconds_per_byte});
     return {codec(plan, unit.length, kept, size, inputs_.costs), correction * wire, correction * bytes_alone, weight.sent_bytes,
@@ -187,6 +216,23 @@ class Forecast {
   PriceBook& book_;
   plan::Link link_;
   std::array<std::vector<Bucket>, plan::kFusions.size()> units_;
+  struct Sent {
+    std::uint64_t bits;
+    double density;
+    std::size_t length;
+    bool operator==(const Sent&) const = default;
+  };
+  struct HashSent {
+    std::size_t operator()(const Sent& sent) const {
+      return (sent.bits ^ std::bit_cast<std::uint64_t>(sent.density) ^ sent.length) * 0x9E3779B97F4A7C15U >> 20U;
+    }
+  };
+  struct Known {
+    Flight flight = {};
+    bool exact = true;
+    double bend = 0;
+  };
+  mutable std::unordered_map<Sent, Known, HashSent> flights_;
   mutable Worth worth_ = {};  // the last one asked for
   mutable bool known_worth_ = false;
 };
@@ -259,6 +305,7 @@ std::vector<Prediction> predict_all(std::span<const plan::Plan> plans, const Inp
   for (std::size_t j = 0; j < played; ++j) {
     Prediction& prediction = all[doubtful[j]];
     if (prediction.speed() < 0.7 * best) break;  // even a quarter faster it would not be chosen
+    if (!unequal && prediction.speed() < (1 - prediction.bend) * best) continue;
     prediction = forecast.of(prediction.plan, Precision::kPlayed);
   }
   return all;

@@ -48,6 +48,7 @@ struct Prediction {
   double efficiency = 1;
   double gain = 1;
   bool exact = true;  // the price was played, or is known to be linear
+  double bend = 0;    // if not: by how much the exchange may be off, relative
 
   // Progress per second, in dense steps.
   [[nodiscard]] double speed() const { return efficiency / step.value; }

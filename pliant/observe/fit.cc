@@ -40,21 +40,23 @@ struct Normal {  // A x = v for x = (latency, inverse bandwidth), each in units 
   [[nodiscard]] double determinant() const { return aa * bb - ab * ab; }
 };
 
-double weight_of(double residual, double spread) {
-  const double size = std::abs(residual);
-  return size <= kHuber * spread ? 1 : kHuber * spread / size;
-}
+// Most timings are within: only for the others a logarithm is worth its time.
+struct Huber {
+  explicit Huber(double spread) : size(kHuber * spread), least(std::exp(-size)), most(std::exp(size)) {}
+  [[nodiscard]] double weight_of(double ratio) const { return ratio >= least && ratio <= most ? 1 : size / std::abs(std::log(ratio)); }
+  double size, least, most;
+};
 
-void add_rows(Normal& normal, const Window& window, double latency, double per_byte, double spread) {
+void add_rows(Normal& normal, const Window& window, double latency, double per_byte, const Huber& huber) {
   double age_weight = 1;
   const auto rows = window.rows();
   for (std::size_t i = rows.size(); i-- > 0; age_weight *= Window::kForgetting) {
     const Row& row = rows[i];
     const double by_latency = row.messages * latency;
     const double by_bytes = row.bytes * per_byte;
-    const double expected = by_latency + by_bytes;
-    const double weight = age_weight * weight_of(std::log(row.seconds / expected), spread);
-    normal.add(by_latency / expected, by_bytes / expected, row.seconds / expected, weight);
+    const double scale = 1 / (by_latency + by_bytes);
+    const double ratio = row.seconds * scale;
+    normal.add(by_latency * scale, by_bytes * scale, ratio, age_weight * huber.weight_of(ratio));
   }
 }
 
@@ -100,11 +102,12 @@ plan::Link fit(const Window& exchanges, const Window& controls, const plan::Link
   const auto [least_latency, least_per_byte] = least(exchanges, controls);
   double latency = std::max(start.latency.value, least_latency);
   double per_byte = std::max(start.seconds_per_byte, least_per_byte);
+  const Huber huber(spread);
   Normal normal;
   for (int i = 0; i < kIterations; ++i) {
     normal = {};
-    add_rows(normal, exchanges, latency, per_byte, spread);
-    add_rows(normal, controls, latency, per_byte, spread);
+    add_rows(normal, exchanges, latency, per_byte, huber);
+    add_rows(normal, controls, latency, per_byte, huber);
     normal.add(1, 0, 1, kPrior);
     normal.add(0, 1, 1, kPrior);
     const Factors x = solve(normal);

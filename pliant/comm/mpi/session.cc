@@ -62,6 +62,15 @@ bool simulated() {
 #endif
 }
 
+Region unread_memory(std::size_t size) {
+#ifdef SMPI_SHARED_MALLOC
+  auto* memory = static_cast<std::byte*>(SMPI_SHARED_MALLOC(size));
+  return {{memory, size}, std::shared_ptr<void>(memory, [](void* shared) { SMPI_SHARED_FREE(shared); })};
+#else
+  return region_of(Buffer<std::byte>(size));
+#endif
+}
+
 void abort_job(int exit_code) {
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);

@@ -39,6 +39,9 @@ void native_reduce_scatter(std::span<const float> all, std::span<float> mine);
 // Is MPI a simulation, with all ranks in one process and a clock of its own?
 [[nodiscard]] bool simulated();
 
+// Memory for messages whose content is of no interest. A simulation spares itself their copies; elsewhere it is memory like any other.
+[[nodiscard]] Region unread_memory(std::size_t size);
+
 [[nodiscard]] std::string library_version();  // one line
 
 }  // namespace pliant::comm::mpi

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// Simulated ranks that do as the first one says: compute and exchange under a plan, a few rounds in a row, and tell by control
+// record how long the last one took. Messages have their true sizes and no content; computing is sleep.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "pliant/comm/communicator.h"
+#include "pliant/engine/fault.h"
+#include "pliant/engine/lane.h"
+#include "pliant/engine/records.h"
+#include "pliant/plan/plan.h"
+
+namespace pliant::bench {
+
+struct Work {
+  plan::Plan plan;
+  std::size_t length = 0;  // elements of the model, one bucket
+  Seconds compute = {};    // of a step, in whole microseconds
+  int rounds = 1;          // of `every` steps and an exchange; the last is told
+};
+
+class Crew {
+ public:
+  // Two communicators over the same ranks, one for exchanges and one for records. Collective.
+  Crew(std::unique_ptr<comm::Communicator> exchanges, std::unique_ptr<comm::Communicator> control);
+
+  [[nodiscard]] int rank() const { return exchanges_->rank(); }
+  [[nodiscard]] int size() const { return exchanges_->size(); }
+
+  // The first rank: everybody does this, all beginning at the same moment. Everybody's record: `wire[0]` and `exposed` the exchange,
+  // `whole` the round.
+  [[nodiscard]] std::vector<engine::Record> run(const Work& work);
+  // The first rank: lets the others go.
+  void dismiss();
+  // The others: until dismissed.
+  void serve();
+
+  // That this rank sent, for each record of its own.
+  [[nodiscard]] double control_bytes() const;
+
+ private:
+  struct Order;
+  void send(const Order& order);
+  [[nodiscard]] Order receive();
+  [[nodiscard]] std::vector<engine::Record> obey(const Order& order);
+  void rest(double seconds);
+  void rest_until(double moment);
+
+  std::unique_ptr<comm::Communicator> exchanges_;
+  engine::Fault fault_;
+  engine::Lane lane_;
+  engine::Records records_;
+  comm::Region memory_ = {};
+  std::uint64_t posted_ = 0;
+};
+
+}  // namespace pliant::bench
