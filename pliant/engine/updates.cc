@@ -334,8 +334,7 @@ exchange::Report Updates::land(const Model& model) {
   crew_.tallies.add(report);
   const auto every = static_cast<std::uint64_t>(std::max(options_.check_every, 0));
   if (every > 0 && air->sending.number % every == 0) {
-    const std::uint64_t of_buffers = pliant::hash(std::as_bytes(buffers_.base.span()));
-    hashes_[air->sending.number] = static_cast<std::uint32_t>(pliant::hash(std::as_bytes(parameters_.base.span()), of_buffers));
+    hashes_[air->sending.number] = static_cast<std::uint32_t>(pliant::hash(std::as_bytes(parameters_.base.span())));
   }
   return report;
 }
