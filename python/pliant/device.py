@@ -95,7 +95,7 @@ class OnDevice:
         if not bool(gradient.isfinite().all()):
             host[0] = math.nan  # voids the exchange on every rank; the residual stays as it was
             return host
-        pieces = gradient.split([parameter.numel() for parameter in parameters])
+        pieces = torch.split(gradient, [parameter.numel() for parameter in parameters])
         # What backward did not reach rests: if no rank reached it, the frame would drop its average.
         reached = [bool(piece.any()) for piece in pieces]
         residuals = [self._residual[self._names[id(parameter)]] for parameter in parameters]
@@ -104,7 +104,7 @@ class OnDevice:
         kept = accumulated.abs().topk(keep, sorted=False).indices.sort().values
         host[kept.cpu()] = accumulated[kept].cpu()
         accumulated[kept] = 0
-        for rest, residual, there in zip(accumulated.split([p.numel() for p in pieces]), residuals, reached, strict=True):
+        for rest, residual, there in zip(torch.split(accumulated, [p.numel() for p in pieces]), residuals, reached, strict=True):
             if there:
                 residual.copy_(rest)
         return host

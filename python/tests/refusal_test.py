@@ -57,7 +57,7 @@ def refusals(rank: int, size: int) -> None:
     refused(ValueError, "deadline", model, deadline="5 apples")
     refused(ValueError, "lanes=-1", model, lanes=-1)
     refused(ValueError, "clip_norm=0", model, clip_norm=0)
-    refused(pliant.UnsupportedError, "selector", model, selector="torch")
+    refused(ValueError, "selector", model, selector="gpu")
 
 
 def disagreements(rank: int, size: int) -> None:
