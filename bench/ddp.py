@@ -11,9 +11,7 @@ import time
 from pathlib import Path
 
 import figures
-import torch
 import training
-from torch.nn.parallel import DistributedDataParallel
 
 HERE = Path(__file__).resolve()
 REPETITIONS = 15
@@ -21,30 +19,14 @@ STEPS = 2  # of a turn
 SPARSE = "gradients union density=1% values=int8 indices=rice fuse=bucket"
 
 
-class Contender:
-    """A model, its optimizer and perhaps an averager."""
-
-    def __init__(self, plan: str | None, **options: object) -> None:
-        import pliant
-
-        self.model = DistributedDataParallel(training.make_model())
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
-        self.averager = None if plan is None else pliant.attach(self.model, plan=plan, **options)
-        self.inputs = torch.randn(training.BATCH, training.WIDTH)
-
-    def steps(self, count: int = STEPS) -> None:
-        for _ in range(count):
-            training.one_step(self.model, self.optimizer, self.inputs)
-
-    def local_steps(self, count: int = STEPS) -> None:
-        with self.model.no_sync():
-            self.steps(count)
+def contender(plan: str | None, **options: object) -> training.Contender:
+    return training.Contender(plan, STEPS, **options)
 
 
 def overhead() -> None:
     """Step time of our dense gradients over plain DDP's, in turns; and what a spinning Python thread loses beside them."""
     training.start()
-    plain, ours = Contender(None), Contender("gradients dense")
+    plain, ours = contender(None), contender("gradients dense")
     spins = [0]
     stop = threading.Event()
     spinning = threading.Event()
@@ -61,16 +43,16 @@ def overhead() -> None:
     if training.rank() == 0:
         thread.start()
 
-    def rate(contender: Contender) -> float:
+    def rate(one: training.Contender) -> float:
         spinning.set()
         before, begin = spins[0], time.perf_counter()
-        contender.steps()
+        one.steps()
         spun, seconds = spins[0] - before, time.perf_counter() - begin
         spinning.clear()
         return spun / seconds
 
-    for contender in (plain, ours):
-        contender.steps(3)
+    for each in (plain, ours):
+        each.steps(3)
     ratios, losses = [], []
     for _ in range(REPETITIONS):
         there, here = training.timed(plain.steps), training.timed(ours.steps)
@@ -86,7 +68,7 @@ def overhead() -> None:
 def calibrate() -> None:
     """How long compute and backward take, and what a sparse step sends."""
     training.start()
-    ours = Contender(SPARSE)
+    ours = contender(SPARSE)
     ours.steps(3)
     before = ours.averager.summary().bytes_sent
     ours.steps(4)
@@ -99,17 +81,17 @@ def calibrate() -> None:
 def exposed() -> None:
     """Step time with exchanges beside backward, after backward, and without any, in turns."""
     training.start()
-    beside, after = Contender(SPARSE), Contender(SPARSE, lanes=0)
-    for contender in (beside, after):
-        contender.steps(3)
+    beside, after = contender(SPARSE), contender(SPARSE, lanes=0)
+    for each in (beside, after):
+        each.steps(3)
     shares, serial = [], []
     for _ in range(REPETITIONS):
         overlapped, whole, compute = training.timed(beside.steps), training.timed(after.steps), training.timed(beside.local_steps)
         shares.append((overlapped - compute) / (whole - compute))
         serial.append((whole - compute) / compute)
     training.say(shares=shares, serial=serial)
-    for contender in (beside, after):
-        contender.averager.close()
+    for each in (beside, after):
+        each.averager.close()
 
 
 def main() -> None:

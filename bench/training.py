@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 import figures
 
@@ -39,6 +40,27 @@ def one_step(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.T
     optimizer.zero_grad(set_to_none=True)
     model(inputs).square().mean().backward()
     optimizer.step()
+
+
+class Contender:
+    """A model under plain DDP, or with an averager; with `updates` that has the optimizer too. A turn is `turn` steps."""
+
+    def __init__(self, plan: str | None, turn: int, *, updates: bool = False, **options: object) -> None:
+        import pliant
+
+        self.turn = turn
+        self.model = DistributedDataParallel(make_model())
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4, momentum=0.9 if updates else 0.0)
+        self.averager = None if plan is None else pliant.attach(self.model, self.optimizer if updates else None, plan=plan, **options)
+        self.inputs = torch.randn(BATCH, WIDTH)
+
+    def steps(self, count: int | None = None) -> None:
+        for _ in range(self.turn if count is None else count):
+            one_step(self.model, self.optimizer, self.inputs)
+
+    def local_steps(self, count: int | None = None) -> None:
+        with self.model.no_sync():
+            self.steps(count)
 
 
 def timed(work: Callable[[], None]) -> float:

@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 
 import figures
-import torch
 import training
-from torch.nn.parallel import DistributedDataParallel
 
 HERE = Path(__file__).resolve()
 REPETITIONS = 15
@@ -19,30 +17,16 @@ TURN = 8  # steps: a multiple of every `every` below
 SPARSE = "union density=1% values=int8 indices=rice"
 
 
-class Contender:
-    def __init__(self, plan: str | None, **options: object) -> None:
-        import pliant
-
-        self.model = DistributedDataParallel(training.make_model())
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4, momentum=0.9)
-        self.averager = None if plan is None else pliant.attach(self.model, self.optimizer, plan=plan, **options)
-        self.inputs = torch.randn(training.BATCH, training.WIDTH)
-
-    def steps(self, count: int = TURN) -> None:
-        for _ in range(count):
-            training.one_step(self.model, self.optimizer, self.inputs)
-
-    def local_steps(self, count: int = TURN) -> None:
-        with self.model.no_sync():
-            self.steps(count)
+def contender(plan: str | None) -> training.Contender:
+    return training.Contender(plan, TURN, updates=True)
 
 
 def overhead() -> None:
     """Step time under updates over plain DDP's, in turns."""
     training.start()
-    plain, ours = Contender(None), Contender(f"updates every=4 late=1 {SPARSE}")
-    for contender in (plain, ours):
-        contender.steps(TURN)
+    plain, ours = contender(None), contender(f"updates every=4 late=1 {SPARSE}")
+    for each in (plain, ours):
+        each.steps(TURN)
     ratios = []
     for _ in range(REPETITIONS):
         there, here = training.timed(plain.steps), training.timed(ours.steps)
@@ -53,7 +37,7 @@ def overhead() -> None:
 
 def calibrate() -> None:
     training.start()
-    alone, ours = Contender(None), Contender(f"updates every=2 late=0 {SPARSE}")
+    alone, ours = contender(None), contender(f"updates every=2 late=0 {SPARSE}")
     ours.steps(TURN)
     before = ours.averager.summary()
     ours.steps(TURN)
@@ -66,9 +50,9 @@ def calibrate() -> None:
 def exposed() -> None:
     """Step time with results landing late, at once, and without any exchange, in turns."""
     training.start()
-    alone, late, serial = Contender(None), Contender(f"updates every=2 late=2 {SPARSE}"), Contender(f"updates every=2 late=0 {SPARSE}")
-    for contender in (late, serial):
-        contender.steps(TURN)
+    alone, late, serial = contender(None), contender(f"updates every=2 late=2 {SPARSE}"), contender(f"updates every=2 late=0 {SPARSE}")
+    for each in (late, serial):
+        each.steps(TURN)
     alone.local_steps()
     shares, lengths = [], []
     for _ in range(REPETITIONS):
@@ -76,8 +60,8 @@ def exposed() -> None:
         shares.append((hidden - compute) / (whole - compute))
         lengths.append((whole - compute) / (TURN / 2) / (compute / TURN))
     training.say(shares=shares, lengths=lengths)
-    for contender in (late, serial):
-        contender.averager.close()
+    for each in (late, serial):
+        each.averager.close()
 
 
 def main() -> None:
