@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#undef exit  // a macro of SimGrid's compiler wrapper, but a member of CLI::App
+#include <CLI/CLI.hpp>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
