@@ -215,8 +215,14 @@ OF_MODULES = {
         row("pliant", "watch run.jsonl --onec", "--onec", "--once"),
     ],
     "pliant.demo.cli": [
-        row("pliant", "demo --nonsense", "--nonsense"),
+        row("pliant", "demo --stesp 20", "--stesp"),
         row("pliant", "demo here", "here"),
+        row("pliant", "demo --hosts 1", "--hosts 1"),
+        row("pliant", "demo --hosts four", "--hosts", "four"),
+        row("pliant", "demo --steps 0", "--steps 0"),
+        row("pliant", "demo --steps 20 --quick", "--quick"),
+        row("pliant", "demo --seconds 1", "--seconds 1"),
+        row("pliant", "demo --quick --out text", "text"),
     ],
 }
 
