@@ -10,6 +10,7 @@
 #include "pliant/common/hash.h"
 #include "pliant/common/units.h"
 #include "pliant/common/version.h"
+#include "pliant/kernels/targets.h"
 #include "pliant/plan/pins.h"
 #include "pliant/plan/plan.h"
 #include "python/native/engine.h"
@@ -147,6 +148,13 @@ void bind_engine(py::module_& module) {
           "close", [](TensorEngine& self) { self.engine().close(); }, NoGil());
 }
 
+// The SIMD instruction sets that the kernels can use on this CPU, the one in use first.
+std::vector<std::string> simd_targets() {
+  std::vector<std::string> names;
+  for (const auto& target : kernels::targets()) names.push_back(target.name);
+  return names;
+}
+
 }  // namespace
 }  // namespace pliant::native
 
@@ -165,6 +173,7 @@ PYBIND11_MODULE(_native, module) {
   module.def(
       "duration_text", [](double seconds) { return to_string(pliant::Seconds{seconds}); }, pybind11::arg("seconds"));
   module.def("layout", &pliant::native::layout, pybind11::arg("parameter"));
+  module.def("simd_targets", &pliant::native::simd_targets);
   module.def("hash", &pliant::native::hash_of, pybind11::arg("tensors"));
   pliant::native::bind_values(module);
   pliant::native::bind_state(module);

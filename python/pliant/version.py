@@ -3,6 +3,19 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
+
+def of_build() -> ModuleType:
+    """What the build wrote down about itself: pliant/_built.py."""
+    try:
+        from pliant import _built
+    except ImportError:
+        raise ImportError(
+            "pliant's binding has not been built. In a checkout: pip install --no-build-isolation . (or make build, and PYTHONPATH=build/dev/python)"
+        ) from None
+    return _built
+
 
 def installed_torch() -> str:
     """The version of torch, which is loaded: the binding needs its libraries in the process."""
@@ -24,3 +37,9 @@ def check_build(built_for: str, installed: str) -> None:
             f"pliant was built for torch {built_for}, but torch {installed} is installed. Build it again for this one: "
             "pip install --no-build-isolation --force-reinstall --no-deps . (in a checkout of pliant)"
         )
+
+
+def check_here() -> None:
+    """Before the binding is loaded. ImportError says what is missing."""
+    torch = installed_torch()
+    check_build(of_build().torch_version, torch)
