@@ -20,11 +20,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 import pliant
 from pliant.demo import data, model
+from pliant.demo.launch import EVENT
 from pliant.demo.plain_log import PlainLog
 from pliant.demo.settings import BATCH, JUDGED_IMAGES, LEARNING_RATE, MOMENTUM, PHASES, Settings
 
 PLAIN, PLIANT = "plain-ddp", "pliant"
-EVENT = "PLIANT-DEMO "  # begins a line of standard output that is for the demonstration
 
 
 class Method(Protocol):
