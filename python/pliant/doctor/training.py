@@ -10,13 +10,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from pliant.doctor.findings import Finding, State
 
 _AREA = "training"
+_RANKS = 2
 _TRIAL_SECONDS = 120.0
+_GRACE_SECONDS = 5.0
 
 _REBUILD = "pip install --no-build-isolation --force-reinstall --no-deps .   (in a checkout of pliant)"
 
@@ -28,29 +31,37 @@ def check() -> list[Finding]:
 
 def run_trial() -> dict[str, Any]:
     """What the two ranks found out. A rank that dies leaves the facts that it had got to."""
-    with tempfile.TemporaryDirectory(prefix="pliant-doctor-") as folder:
-        facts = [Path(folder) / f"facts{rank}.jsonl" for rank in range(2)]
-        errors = [Path(folder) / f"errors{rank}" for rank in range(2)]
-        ranks = []
-        for rank in range(2):
-            with errors[rank].open("wb") as log:
-                command = [sys.executable, "-m", "pliant.doctor.trial", str(rank), "2", str(Path(folder) / "store"), str(facts[rank])]
-                ranks.append(subprocess.Popen(command, stdout=log, stderr=log, env=_environment()))
-        for rank in ranks:
-            try:
-                rank.wait(_TRIAL_SECONDS)
-            except subprocess.TimeoutExpired:
-                rank.kill()
-                rank.wait()
+    with tempfile.TemporaryDirectory(prefix="pliant-doctor-") as name:
+        folder = Path(name)
+        ranks = [_start(rank, folder) for rank in range(_RANKS)]
+        _wait(ranks)
         known: dict[str, Any] = {}
-        for path in facts:
-            for line in path.read_text().splitlines() if path.exists() else []:
+        for rank, process in enumerate(ranks):
+            facts = folder / f"facts{rank}"
+            for line in facts.read_text().splitlines() if facts.exists() else []:
                 known.update(json.loads(line))
-        for rank, log_path in zip(ranks, errors, strict=True):
-            if rank.returncode != 0 and "died" not in known:
-                known["died"] = _how(rank.returncode)
-                known["last_words"] = log_path.read_text(errors="replace").strip().splitlines()[-1:]
+            if process.returncode != 0 and "died" not in known:
+                known["died"] = _how(process.returncode)
+                known["last_words"] = (folder / f"said{rank}").read_text(errors="replace").strip().splitlines()[-1:]
         return known
+
+
+def _start(rank: int, folder: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "pliant.doctor.trial", str(rank), str(_RANKS), str(folder / "store"), str(folder / f"facts{rank}")]
+    with (folder / f"said{rank}").open("wb") as said:
+        return subprocess.Popen(command, stdout=said, stderr=said, env=_environment())
+
+
+def _wait(ranks: list[subprocess.Popen[bytes]]) -> None:
+    """Until all have ended; not for long once one has failed, for the other then waits for it in vain."""
+    deadline = time.monotonic() + _TRIAL_SECONDS
+    while any(rank.poll() is None for rank in ranks):
+        if any(rank.poll() for rank in ranks):
+            deadline = min(deadline, time.monotonic() + _GRACE_SECONDS)
+        if time.monotonic() > deadline:
+            for rank in ranks:
+                rank.kill()
+        time.sleep(0.05)
 
 
 def _environment() -> dict[str, str]:

@@ -60,7 +60,7 @@ def train(rank: int, size: int, store: str) -> int:
     import torch
     import torch.distributed as dist
 
-    dist.init_process_group("gloo", store=dist.FileStore(store, size), rank=rank, world_size=size, timeout=_PATIENCE)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=_PATIENCE)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     averager = pliant.attach(model, optimizer, plan=_PLAN)
@@ -80,6 +80,7 @@ def main(rank: int, size: int, store: str, facts: Facts) -> int:
         facts.add(attached=train(rank, size, store), plan=_PLAN)
     except Exception as error:
         facts.add(attach_error=_text(error))
+        return 1
     return 0
 
 
