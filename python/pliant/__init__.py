@@ -39,8 +39,8 @@ else:
     def __getattr__(name: str) -> object:
         import importlib
 
-        from pliant import version
-
+        # Not `from pliant import version`: that asks here whether there is such a name, for ever.
+        version = importlib.import_module("pliant.version")
         if name == "__version__":
             value = version.of_build().version
         elif name == "_native":
