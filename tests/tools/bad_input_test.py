@@ -217,6 +217,11 @@ OF_MODULES = {
     "pliant.demo.cli": [
         row("pliant", "demo --nonsense", "--nonsense"),
         row("pliant", "demo here", "here"),
+        row("pliant", "demo --hosts 1", "--hosts 1", "from 2"),
+        row("pliant", "demo --steps 3", "--steps 3", "from 10"),
+        row("pliant", "demo --seconds soon", "--seconds", "soon"),
+        row("pliant", "demo --quick --steps 50", "--quick"),
+        row("pliant", "demo --out text", "--out text"),
     ],
 }
 

@@ -43,7 +43,7 @@ def outcome(settings: Settings, done: Mapping[str, Event]) -> Outcome:
     truth = truth_log.read(truth_path(settings)) if truth_path(settings).exists() else None
     runs = [figures_of.of(log, truth) for log in logs]
     comparison = figures_of.compare(logs, runs)
-    seconds = [log.end.t if log.end is not None else log.lasted for log in logs]
+    seconds = [log.seconds for log in logs]
     rows = _rows(runs, comparison, seconds, [done[name] for name in TITLES])
     from pliant.report.page import page  # plotly takes its time to load
 

@@ -32,7 +32,7 @@ class Method(Protocol):
 
     name: str
 
-    def after_step(self, seconds: float) -> None: ...
+    def begin_step(self) -> None: ...
     def base(self) -> AbstractContextManager[None]: ...
     def note(self, **values: float) -> None: ...
     def phase(self, name: str) -> None: ...
@@ -47,16 +47,13 @@ class Plain:
 
     def __init__(self, path: Path, ddp: nn.Module) -> None:
         self._log: PlainLog | None = None
-        self._sent = device_bytes()
         if dist.get_rank() == 0:
             parameters = sum(parameter.numel() for parameter in ddp.parameters())
             self._log = PlainLog(path, world=dist.get_world_size(), parameters=parameters, learning_rate=LEARNING_RATE)
 
-    def after_step(self, seconds: float) -> None:
+    def begin_step(self) -> None:
         if self._log is not None:
-            sent = device_bytes()
-            self._log.step(seconds, None if sent is None or self._sent is None else sent - self._sent)
-            self._sent = sent
+            self._log.begin_step(device_bytes())
 
     def base(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -74,7 +71,7 @@ class Plain:
 
     def close(self) -> None:
         if self._log is not None:
-            self._log.close()
+            self._log.close(device_bytes())
 
 
 class Pliant:
@@ -89,7 +86,7 @@ class Pliant:
         self.base = self._averager.on_base
         self.close = self._averager.close
 
-    def after_step(self, seconds: float) -> None:
+    def begin_step(self) -> None:
         pass  # the averager knows
 
     def plan(self) -> str:
@@ -140,11 +137,10 @@ class Rank:
         sent = device_bytes()
         for step in range(self.settings.steps):
             self._enter(step, method)
-            begin = time.monotonic()
+            method.begin_step()
             self._step(step, ddp, optimizer)
             if step == 0 or (step + 1) % self.settings.judge_every == 0:
                 self._judge(step + 1, network, method)
-            method.after_step(time.monotonic() - begin)
         method.close()
         now = device_bytes()
         self._finish(method, network, None if now is None or sent is None else now - sent)

@@ -19,7 +19,9 @@ class PlainLog:
 
         self._file = path.open("w", encoding="utf-8", buffering=1)  # by lines: a crash costs the last one at most
         self._begin = time.monotonic()
-        self._step = 0
+        self._step = 0  # steps begun
+        self._began = self._begin
+        self._sent: int | None = None
         self._bytes = 0
         self._write(
             "header",
@@ -41,12 +43,13 @@ class PlainLog:
             buckets=[parameters],
         )
 
-    def step(self, whole: float, sent: int | None) -> None:
-        """sent: by the host's network device, headers of packets included; None where it is not known."""
-        self._bytes += sent or 0
-        unknown: dict[str, Any] = dict.fromkeys(("round", "compute", "exposed", "coding", "predicted", "seen", "link", "dense_step", "updated", "gain", "residual_ratio"))
-        self._write("step", step=self._step, plan=PLAN, epoch=0, whole=whole, bytes=sent, control_bytes=0, void=False, exchanges=[], **unknown)
+    def begin_step(self, sent: int | None) -> None:
+        """The step before has ended: it lasted until now. sent: by the host's network device so far, headers of packets included; None
+        where it is not known."""
+        self._end_step(time.monotonic(), sent)
         self._step += 1
+        self._began = time.monotonic()
+        self._sent = sent
 
     def note(self, **values: float) -> None:
         self._write("note", step=self._step, values=values)
@@ -54,10 +57,21 @@ class PlainLog:
     def phase(self, name: str) -> None:
         self._write("phase", step=self._step, name=name)
 
-    def close(self) -> None:
+    def close(self, sent: int | None) -> None:
+        self._end_step(None, sent)
         summary = {"plan": PLAN, "steps": self._step, "exchanges": self._step, "bytes": self._bytes, "control_bytes": 0, "voids": 0}
         self._write("end", step=self._step, status="closed", error=None, summary=summary)
         self._file.close()
+
+    def _end_step(self, now: float | None, sent: int | None) -> None:
+        if self._step == 0:
+            return
+        moved = None if sent is None or self._sent is None else sent - self._sent
+        self._bytes += moved or 0
+        unknown: dict[str, Any] = dict.fromkeys(("compute", "exposed", "coding", "predicted", "seen", "link", "dense_step", "updated", "gain", "residual_ratio"))
+        whole = None if now is None else now - self._began
+        step = self._step - 1
+        self._write("step", step=step, plan=PLAN, epoch=0, round=step, whole=whole, bytes=moved, control_bytes=0, void=False, exchanges=[], **unknown)
 
     def _write(self, type: str, **keys: object) -> None:
         self._file.write(json.dumps({"type": type, "t": time.monotonic() - self._begin, **keys}) + "\n")
