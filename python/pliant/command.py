@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
@@ -19,10 +20,13 @@ TOOLS = {
     "plan": "what-if: predicted step times for a model and a network",
 }
 
+MODULES = {"report": ("a run's log as one page of charts, as a table, a trace", "pliant.report.cli"), "watch": ("a run's log, live in the terminal", "pliant.report.watch")}
+
 
 def usage() -> str:
     lines = ["usage: pliant [--version] [--help] COMMAND ...", ""]
-    return "\n".join(lines + [f"  {name:8} {what}" for name, what in TOOLS.items()])
+    commands = TOOLS | {name: what for name, (what, _) in MODULES.items()}
+    return "\n".join(lines + [f"  {name:8} {what}" for name, what in commands.items()])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,8 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"pliant {pliant.__version__} (torch {torch.__version__})")
         return FINE
+    if words[0] in MODULES:
+        return int(importlib.import_module(MODULES[words[0]][1]).main(words[1:]))
     if words[0] not in TOOLS:
-        print(f"pliant: unknown command '{words[0]}'; there are: {', '.join(TOOLS)}", file=sys.stderr)
+        print(f"pliant: unknown command '{words[0]}'; there are: {', '.join([*TOOLS, *MODULES])}", file=sys.stderr)
         return BAD_INPUT
     return _run(words[0], words[1:])
 
