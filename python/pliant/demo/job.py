@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +18,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import pliant
+from pliant import lab
 from pliant.demo import data, model
 from pliant.demo.launch import EVENT
 from pliant.demo.plain_log import PlainLog
@@ -63,7 +63,9 @@ class Plain:
             self._log.note(**values)
 
     def phase(self, name: str) -> None:
+        """As the averager's: rank 0 tells the lab, and logs it."""
         if self._log is not None:
+            lab.enter_phase(name)
             self._log.phase(name)
 
     def plan(self) -> str:
@@ -93,34 +95,11 @@ class Pliant:
         return self._averager.plan
 
 
-class Lab:
-    """The lab's control socket. Outside the lab nothing happens."""
-
-    def __init__(self) -> None:
-        path = os.environ.get("PLIANT_LAB_CONTROL", "")
-        self._socket = socket.socket(socket.AF_UNIX) if path else None
-        if self._socket is not None:
-            self._socket.settimeout(30)
-            self._socket.connect(path)
-
-    @property
-    def here(self) -> bool:
-        return self._socket is not None
-
-    def phase(self, name: str) -> None:
-        if self._socket is None:
-            return
-        self._socket.sendall(f"phase {name}\n".encode())
-        answer = self._socket.recv(4096).decode().strip()
-        if answer != "ok":
-            raise RuntimeError(f"the lab refuses phase {name}: {answer}")
-
-
 class Rank:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.rank = dist.get_rank()
-        self.lab = Lab()
+        self.in_the_lab = bool(os.environ.get("PLIANT_LAB_CONTROL"))
         self.data = data.load()
         self.begins = {settings.first_step(phase): phase.name for phase in PHASES}
 
@@ -130,7 +109,7 @@ class Rank:
         ddp = DistributedDataParallel(network)
         optimizer = torch.optim.SGD(ddp.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
         if self.rank == 0:
-            self.lab.phase(PHASES[0].name)
+            lab.enter_phase(PHASES[0].name)  # attaching is over the first network too
         dist.barrier()
         path = Path(self.settings.out) / f"{name}.jsonl"
         method: Method = Plain(path, ddp) if name == PLAIN else Pliant(path, ddp, optimizer)
@@ -146,9 +125,7 @@ class Rank:
         self._finish(method, network, None if now is None or sent is None else now - sent)
 
     def _enter(self, step: int, method: Method) -> None:
-        if self.lab.here and step in self.begins:
-            if self.rank == 0:
-                self.lab.phase(self.begins[step])
+        if self.in_the_lab and step in self.begins:
             method.phase(self.begins[step])
 
     def _step(self, step: int, ddp: nn.Module, optimizer: torch.optim.Optimizer) -> None:
