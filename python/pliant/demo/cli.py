@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from pliant import version
 from pliant.demo import launch, progress
 from pliant.demo.launch import Event, JobFailed, Place
 from pliant.demo.settings import PHASES, Settings, steps_within
@@ -64,6 +66,8 @@ def main(arguments: Sequence[str]) -> int:
         return _complain(str(error), BAD_INPUT)
     except ModuleNotFoundError as error:
         return _complain(f"the Python package {error.name} is not here: pip install {error.name}", SOMETHING_MISSING)
+    except ImportError as error:
+        return _complain(str(error), SOMETHING_MISSING)
     except JobFailed as error:
         return _complain(str(error), FAILED)
     except Ended:
@@ -107,6 +111,10 @@ def _folder(name: str | None) -> str:
 
 
 def _demo(settings: Settings, no_lab: bool) -> int:
+    version.of_build()
+    for package in ("torch", "rich", "plotly"):
+        if importlib.util.find_spec(package) is None:
+            raise ModuleNotFoundError(name=package)
     signal.signal(signal.SIGTERM, _on_signal)
     where = launch.place(no_lab)
     done = _train(settings, where)

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -182,4 +183,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # at once: an orderly end would wait for peers that have failed too

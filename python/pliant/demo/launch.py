@@ -28,7 +28,7 @@ Event = dict[str, Any]
 
 
 class JobFailed(RuntimeError):
-    """With the last lines that the ranks wrote."""
+    """With the last lines that the ranks wrote, and where the others are."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class Job:
     """Processes, each the leader of a session of its own, so that all it started can be ended with it."""
 
     processes: list[subprocess.Popen[str]]
-    last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=40))
+    output: Path  # what ranks write that is no event
+    last_lines: deque[str] = field(default_factory=lambda: deque(maxlen=5))
 
     def events(self, limit: float) -> Iterator[Event]:
         """Until all have ended. JobFailed if one fails, or after `limit` seconds."""
@@ -69,15 +70,17 @@ class Job:
             threading.Thread(target=_pump, args=(process.stdout, lines), daemon=True).start()
         deadline = time.monotonic() + limit
         open_streams = len(self.processes)
-        while open_streams:
-            line = self._next(lines, deadline)
-            if line is None:
-                open_streams -= 1
-                self._check(wait=open_streams == 0)
-            elif EVENT in line:
-                yield json.loads(line.split(EVENT, 1)[1])
-            else:
-                self.last_lines.append(line)
+        with self.output.open("w", encoding="utf-8", buffering=1) as output:
+            while open_streams:
+                line = self._next(lines, deadline)
+                if line is None:
+                    open_streams -= 1
+                    self._check(wait=open_streams == 0)
+                elif EVENT in line:
+                    yield json.loads(line.split(EVENT, 1)[1])
+                else:
+                    self.last_lines.append(line)
+                    print(line, file=output)
 
     def end(self) -> None:
         for process in self.processes:
@@ -105,7 +108,7 @@ class Job:
                 raise JobFailed(self._text(f"a rank ended with status {status}"))
 
     def _text(self, what: str) -> str:
-        return "\n".join([what, *self.last_lines])
+        return "\n  ".join([f"{what}; what the ranks said is in {self.output}, and its end is", *self.last_lines])
 
 
 def start(where: Place, settings: Settings, seconds: float) -> Job:
@@ -117,18 +120,22 @@ def truth_path(settings: Settings) -> Path:
     return Path(settings.out) / "truth.jsonl"
 
 
+def output_path(settings: Settings) -> Path:
+    return Path(settings.out) / "ranks.txt"
+
+
 def _in_the_lab(lab: str, job: Sequence[str], settings: Settings, seconds: float) -> Job:
     timeline = Path(settings.out) / "timeline.toml"
     timeline.write_text(settings.timeline())
     options = ["--hosts", str(settings.hosts), "--timeline", str(timeline), "--by-name", "--truth", str(truth_path(settings))]
-    return Job([_popen([lab, "run", *options, "--seed", str(settings.seed), "--timeout", f"{seconds:.0f}s", "--", *job], {})])
+    return Job([_popen([lab, "run", *options, "--seed", str(settings.seed), "--timeout", f"{seconds:.0f}s", "--", *job], {})], output_path(settings))
 
 
 def _on_loopback(job: Sequence[str], settings: Settings) -> Job:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    started = Job([])
+    started = Job([], output_path(settings))
     try:
         for rank in range(settings.hosts):
             place = {"RANK": str(rank), "WORLD_SIZE": str(settings.hosts), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
