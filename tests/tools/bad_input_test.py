@@ -217,12 +217,12 @@ OF_MODULES = {
     "pliant.demo.cli": [
         row("pliant", "demo --stesp 20", "--stesp"),
         row("pliant", "demo here", "here"),
-        row("pliant", "demo --hosts 1", "--hosts 1"),
+        row("pliant", "demo --hosts 1", "--hosts 1", "from 2"),
+        row("pliant", "demo --steps 3", "--steps 3", "from 10"),
+        row("pliant", "demo --seconds soon", "--seconds", "soon"),
+        row("pliant", "demo --quick --steps 50", "--quick"),
+        row("pliant", "demo --out text", "--out text"),
         row("pliant", "demo --hosts four", "--hosts", "four"),
-        row("pliant", "demo --steps 0", "--steps 0"),
-        row("pliant", "demo --steps 20 --quick", "--quick"),
-        row("pliant", "demo --seconds 1", "--seconds 1"),
-        row("pliant", "demo --quick --out text", "text"),
     ],
 }
 
