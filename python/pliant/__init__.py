@@ -6,8 +6,9 @@
 
 The rest of the training script stays as it is. docs/pytorch.md says what changes.
 
-Importing the package loads neither torch nor the binding: the first name that is used does, and says so if either is missing
-or one does not fit the other. So the command `pliant` starts at once, and `pliant doctor` works where nothing else does.
+Importing the package says so if torch is missing or is not the one that the binding was built for, and loads neither: the first name
+that is used does. So the command `pliant` starts at once; and `pliant doctor` must work where nothing else does, so the command alone
+looks for itself.
 """
 
 from typing import TYPE_CHECKING
@@ -70,3 +71,8 @@ __all__ = [
     "comm_hook",
     "reshard",
 ]
+
+from pliant import version as _version  # noqa: E402
+
+if not _version.is_the_command():
+    _version.check_found()

@@ -3,7 +3,19 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
+import sys
+from pathlib import Path
 from types import ModuleType
+
+_NO_TORCH = "pliant needs PyTorch, and there is none here. Install torch first, then pliant: its binding is built for one torch."
+
+
+def is_the_command() -> bool:
+    """Whether this process is `pliant ...` or `python -m pliant ...`."""
+    program = sys.argv[0] if getattr(sys, "argv", None) else ""
+    return program == "-m" or Path(program).name == "pliant"
 
 
 def of_build() -> ModuleType:
@@ -24,9 +36,7 @@ def installed_torch() -> str:
     except ModuleNotFoundError as missing:
         if missing.name != "torch":
             raise
-        raise ImportError(
-            "pliant needs PyTorch, and there is none here. Install torch first, then pliant: its binding is built for one torch."
-        ) from None
+        raise ImportError(_NO_TORCH) from None
     return str(torch.__version__)
 
 
@@ -43,3 +53,16 @@ def check_here() -> None:
     """Before the binding is loaded. ImportError says what is missing."""
     torch = installed_torch()
     check_build(of_build().torch_version, torch)
+
+
+def check_found() -> None:
+    """The same without loading torch, which takes seconds: by what is installed."""
+    if importlib.util.find_spec("torch") is None:
+        raise ImportError(_NO_TORCH)
+    built_for = of_build().torch_version
+    try:
+        installed = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return  # a torch that pip does not know: check_here() will ask it
+    if installed.partition("+")[0] != built_for.partition("+")[0]:
+        check_build(built_for, installed)

@@ -83,10 +83,10 @@ def test_another_torch_is_named(tmp_path: Path) -> None:
             (there / file.name).symlink_to(file.resolve())
     (there / "_built.py").unlink()
     (there / "_built.py").write_text("torch_version = '1.2.3'\n")
-    done = run(sys.executable, "-c", "import pliant; pliant.attach", PYTHONPATH=str(tmp_path))
+    done = run(sys.executable, "-c", "import pliant", PYTHONPATH=str(tmp_path))
     assert "built for torch 1.2.3, but torch 2" in done.stderr and "pip install" in done.stderr, done.stderr
     (there / "_built.py").unlink()
-    done = run(sys.executable, "-c", "from pliant import attach", PYTHONPATH=str(tmp_path))
+    done = run(sys.executable, "-c", "import pliant", PYTHONPATH=str(tmp_path))
     assert "has not been built" in done.stderr, done.stderr
-    done = run(sys.executable, "-S", "-c", "import pliant; pliant.attach", PYTHONPATH=str(tmp_path))
+    done = run(sys.executable, "-S", "-c", "import pliant", PYTHONPATH=str(tmp_path))
     assert "needs PyTorch" in done.stderr, done.stderr
