@@ -217,7 +217,7 @@ def phases(log: RunLog, truth: Truth | None) -> list[tuple[float, str]]:
 
 def _stretches(log: RunLog, truth: Truth | None, usual: float | None) -> list[Stretch]:
     begins = phases(log, truth)
-    ends = [t for t, _ in begins[1:]] + [math.inf]
+    ends = [*(t for t, _ in begins), math.inf][1:]
     stretches = []
     for (begin, name), end in zip(begins, ends, strict=True):
         steps = [step for step in log.steps if begin <= step.t < end]
