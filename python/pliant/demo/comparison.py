@@ -72,8 +72,8 @@ def _rows(runs: list[Figures], comparison: Comparison, seconds: list[float], don
     sent = [each["bytes"] for each in done]
     if None not in sent:
         rows.append(Row("sent by host 0", words.size(sent[0]), words.size(sent[1]), _times(sent[0], sent[1])))
-    rows.append(Row("accuracy in the end", *(words.percent(each["accuracy"]) for each in done)))
-    rows.append(Row("loss in the end", *(words.number(each["loss"]) for each in done)))
+    rows.append(Row("accuracy in the end", *(f"{100 * each['accuracy']:.1f} %" for each in done)))
+    rows.append(Row("loss in the end", *(f"{each['loss']:.3f}" for each in done)))
     rows.append(Row("plans", "dense", _plans(ours)))
     return rows
 
