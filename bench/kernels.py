@@ -2,6 +2,10 @@
 """Selection at memory speed: every figure is a ratio to a reference that takes turns with it in this process. Times are the
 processor time of the one thread that works, so that what else the machine does counts only where it takes memory bandwidth.
 
+Three references. memcpy (8 bytes an entry; a large one may write around the caches). A copy with ordinary stores, which reads
+each line that it writes (12 bytes). The floor of a pass: the shortest loop that moves what the pass must move, residual +=
+gradient (12 bytes) or its sibling for updates (20 bytes).
+
 Shapes: n = 1 Mi, 25.6 M and 200 M entries, densities 10 %, 1 % and 0.1 %, Gaussian and Laplace gradients. The named figures
 are those at n = 25.6 M with Gaussian gradients; the others are in the JSON under "shapes". Also writes build/bench/costs.json.
 """
@@ -14,7 +18,7 @@ import mmap
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from time import thread_time
 
 import figures
@@ -60,6 +64,9 @@ def load() -> ctypes.CDLL:
         "passes": (ctypes.c_int, [Pointer]),
         "put_back": (None, [Pointer, Pointer, Size]),
         "copy": (ctypes.c_double, [Pointer, Pointer, Size]),
+        "plain_copy": (ctypes.c_double, [Pointer, Pointer, Size]),
+        "gradient_floor": (ctypes.c_double, [Pointer, Pointer, Size]),
+        "progress_floor": (ctypes.c_double, [Pointer, Pointer, Pointer, Size]),
         "draw": (None, [ctypes.c_int, ctypes.c_uint64, Pointer, Size]),
         "write_costs": (ctypes.c_int, [ctypes.c_char_p, Size, ctypes.c_int]),
         "start_up_costs": (ctypes.c_double, []),
@@ -133,21 +140,62 @@ def torch_step(arrays: Arrays, keep: int) -> float:
     return elapsed
 
 
-def against_copy(library: ctypes.CDLL, arrays: Arrays, method: str, density: float, repetitions: int) -> list[float]:
-    """Ratios to memcpy of as many floats, which runs right before and right after each step."""
+def references(library: ctypes.CDLL, arrays: Arrays, method: str) -> dict[str, Step]:
+    """What a step is held against, in the order in which they surround it: memcpy next to it."""
     n = arrays.gradient.size
-    keep = round(density * n)
+    gradient, parameters = arrays.gradient.ctypes.data, arrays.parameters.ctypes.data
+    reference, residual = arrays.reference.ctypes.data, arrays.residual.ctypes.data
+
+    def floor() -> float:
+        arrays.residual.fill(0)  # as before a step
+        if method == "update":
+            return library.progress_floor(parameters, reference, residual, n)
+        return library.gradient_floor(gradient, residual, n)
+
+    return {
+        "floor": floor,
+        "plain_copy": lambda: library.plain_copy(parameters, gradient, n),
+        "memcpy": lambda: library.copy(parameters, gradient, n),
+    }
+
+
+@dataclass
+class Against:
+    """Of every repetition: the ratios to the references, and how much a reference moves (as programs count: reads and writes)."""
+
+    ratios: dict[str, list[float]]
+    reference_seconds: dict[str, list[float]]
+
+
+def against_references(library: ctypes.CDLL, arrays: Arrays, method: str, density: float, repetitions: int) -> Against:
+    """Every reference runs before and after each step."""
+    keep = round(density * arrays.gradient.size)
     run, bench = steps(library, arrays, method, keep)
-    ratios = []
+    held_against = references(library, arrays, method)
+    against = Against({name: [] for name in held_against}, {name: [] for name in held_against})
     for _ in range(repetitions):
-        before = library.copy(arrays.parameters.ctypes.data, arrays.gradient.ctypes.data, n)
+        before = {name: reference() for name, reference in held_against.items()}
         seconds = run()
         assert library.passes(bench) == 1, "a step took a second pass"
         assert abs(library.kept(bench) - keep) <= (0 if method == "exact" else 0.05 * keep + 200), (library.kept(bench), keep)
-        after = library.copy(arrays.parameters.ctypes.data, arrays.gradient.ctypes.data, n)
-        ratios.append(2 * seconds / (before + after))
+        after = {name: reference() for name, reference in reversed(held_against.items())}
+        for name in held_against:
+            reference_seconds = 0.5 * (before[name] + after[name])
+            against.ratios[name].append(seconds / reference_seconds)
+            against.reference_seconds[name].append(reference_seconds)
     library.delete(bench)
-    return ratios
+    return against
+
+
+def bandwidths(against: Against, method: str, entries: int) -> list[figures.Figure]:
+    """GB/s that the references reach, counting what a program reads and writes."""
+    moved = {"memcpy": 8, "plain_copy": 8, "floor": 20 if method == "update" else 12}
+    names = {"memcpy": "memcpy", "plain_copy": "plain_copy", "floor": "update_floor" if method == "update" else "accumulate_floor"}
+    return [
+        figures.spread(f"bandwidth/{names[name]}", [moved[name] * entries / 1e9 / seconds for seconds in samples], "GB/s")
+        for name, samples in against.reference_seconds.items()
+        if method == "approx" or name == "floor"
+    ]
 
 
 def speedups(library: ctypes.CDLL, arrays: Arrays, density: float, repetitions: int) -> dict[str, list[float]]:
@@ -193,6 +241,7 @@ def main() -> int:
     torch.set_num_threads(1)
     library = load()
     named: list[figures.Figure] = []
+    floors: list[figures.Figure] = []
     shapes: list[dict[str, object]] = []
     for entries, repetitions in ENTRIES.items():
         for distribution, number in DISTRIBUTIONS.items():
@@ -203,16 +252,24 @@ def main() -> int:
             for text, density in DENSITIES.items():
                 for method in ("approx", "exact", "update"):
                     print(f"n={entries} {distribution} {text} {method}", file=sys.stderr)
-                    name = f"select_{method}/density={text}"
-                    figure = figures.spread(name, against_copy(library, arrays, method, density, repetitions), "x memcpy")
-                    shapes.append({"entries": entries, "distribution": distribution, "name": name, "value": figure.value, "low": figure.low, "high": figure.high})
-                    if is_named:
-                        named.append(figure)
+                    against = against_references(library, arrays, method, density, repetitions)
+                    for reference, samples in against.ratios.items():
+                        suffix = "" if reference == "memcpy" else f"_over_{reference}"
+                        figure = figures.spread(f"select_{method}{suffix}/density={text}", samples, f"x {reference}")
+                        shapes.append({"entries": entries, "distribution": distribution, **asdict(figure)})
+                        if is_named:
+                            named.append(figure)
+                    if is_named and text == "1%":
+                        floors += bandwidths(against, method, entries) if method != "exact" else []
+                        if method == "approx":
+                            ratio = zip(against.reference_seconds["floor"], against.reference_seconds["memcpy"], strict=True)
+                            floors.append(figures.spread("accumulate_floor", [floor / copy for floor, copy in ratio], "x memcpy"))
             if is_named:
                 print(f"n={entries} {distribution} 1% nth_element and torch", file=sys.stderr)
                 slow = speedups(library, arrays, DENSITIES["1%"], 15)
                 named += [figures.spread(f"speedup_over_{name}", samples, "x") for name, samples in slow.items()]
             del arrays
+    named += floors
     named += codec_figures()
     named.append(figures.spread("start_up_costs", [1e3 * library.start_up_costs() for _ in range(15)], "ms"))
 
@@ -224,7 +281,7 @@ def main() -> int:
     path = figures.write("kernels", named, shapes=shapes)
     print(verdict(named))
     print(figures.show(named))
-    print(figures.table(["entries", "distribution", "figure", "x memcpy", "low", "high"], [[str(s["entries"]), s["distribution"], s["name"], s["value"], s["low"], s["high"]] for s in shapes]))
+    print(figures.table(["entries", "distribution", "figure", "value", "low", "high", "unit"], [[str(s["entries"]), *(s[key] for key in ("distribution", "name", "value", "low", "high", "unit"))] for s in shapes]))
     print(f"written: {path} and {costs}", file=sys.stderr)
     return 0
 

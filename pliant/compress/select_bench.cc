@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Selection against a plain copy and against std::nth_element, as a small C interface: bench/kernels.py calls it, and torch,
-// in turns within one process. Every call works on memory given by the caller, which has been touched before.
+// Selection against copies, against the least that memory has to move, and against std::nth_element, as a small C interface:
+// bench/kernels.py calls it, and torch, in turns within one process. Every call works on memory given by the caller, which has
+// been touched before.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -83,6 +84,31 @@ void pliant_bench_put_back(const Bench* bench, float* residual, std::size_t n) {
 
 double pliant_bench_copy(float* to, const float* from, std::size_t n) {
   return time_of([&] { std::memcpy(to, from, n * sizeof(float)); });
+}
+
+// A copy with ordinary stores: a line is read before it is written, which a large memcpy avoids where it can. Turning the sign
+// keeps compilers from making a memcpy of it.
+double pliant_bench_plain_copy(float* to, const float* from, std::size_t n) {
+  return time_of([&] {
+    for (std::size_t i = 0; i < n; ++i) to[i] = -from[i];
+  });
+}
+
+// What a step on gradients must move, and nothing else: 12 bytes an entry.
+double pliant_bench_gradient_floor(const float* gradient, float* residual, std::size_t n) {
+  return time_of([&] {
+    for (std::size_t i = 0; i < n; ++i) residual[i] += gradient[i];
+  });
+}
+
+// The same for updates: 20 bytes an entry.
+double pliant_bench_progress_floor(float* parameters, const float* reference, float* residual, std::size_t n) {
+  return time_of([&] {
+    for (std::size_t i = 0; i < n; ++i) {
+      residual[i] += parameters[i] - reference[i];
+      parameters[i] = reference[i];
+    }
+  });
 }
 
 // The same step as a C++ programmer would write it: add, copy of |x|, nth_element, gather, clear.
