@@ -41,8 +41,8 @@ release smpi: setup
 	@mkdir -p build
 	$(call build_preset,$@)
 
-demo: release  ## our schedules on four threads of this machine
-	@build/release/tools/pliant-bench/pliant-bench --local 4
+demo: release  ## train a CNN on 4 emulated hosts while the network changes: plain DDP, then Pliant
+	@PYTHONPATH=build/release/python .venv/bin/python -m pliant demo --out build/demo
 
 # A benchmark is bench/NAME.py: it prints its table and writes build/bench/NAME.json.
 BENCHMARKS := $(patsubst bench/%.py,bench-%,$(filter-out bench/figures.py bench/pliant_bench.py bench/training.py,$(wildcard bench/*.py)))

@@ -45,6 +45,10 @@ function(pliant_tool name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} pliant_flags)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  if(SKBUILD)
+    add_dependencies(pliant_wheel ${name})
+    install(TARGETS ${name} RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python EXCLUDE_FROM_ALL)
+  endif()
 endfunction()
 
 # pliant_benchmark(name SOURCES ... [DEPENDS library ...]): a Google Benchmark or plain timing program, not installed.

@@ -1,1 +1,4 @@
+version: str
 torch_version: str
+compiler: str
+build_type: str

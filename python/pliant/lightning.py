@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.nn.parallel import DistributedDataParallel
 
-from pliant.attach import attach
+from pliant.attaching import attach
 from pliant.averager import Averager
 from pliant.errors import UnsupportedError
 from pliant.summary import Summary

@@ -34,3 +34,9 @@ def test_pip_install(tmp_path: Path) -> None:
     assert plan == "union density=10%"
     assert sorted(path.name for path in (packages / "pliant").iterdir() if path.suffix != ".py" and path.is_file())[0].startswith("_built")
     assert (packages / "pliant/py.typed").exists() and version
+    venv_folder = tmp_path / "venv"
+    for tool in ("lab", "bench", "plan"):
+        assert run(str(venv_folder / "bin/pliant"), tool, "--version") == f"pliant-{tool} {version}\n"
+    assert (venv_folder / "share/man/man1/pliant-plan.1").exists()
+    assert (venv_folder / "share/bash-completion/completions/pliant").exists()
+    assert '"can_attach": true' in run(str(venv_folder / "bin/pliant"), "doctor", "--json")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,24 +28,50 @@ def test_types_are_complete(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_command(tmp_path: Path) -> None:
-    def pliant(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return run(sys.executable, "-m", "pliant", *words, **environment)
+def pliant(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run(sys.executable, "-m", "pliant", *words, **environment)
 
+
+def moved_package(folder: Path) -> Path:
+    """The package without its binding and far from any build tree."""
+    here = Path(__import__("pliant").__file__).parent
+    shutil.copytree(here, folder / "away" / "pliant", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    return folder / "away"
+
+
+def test_the_command(tmp_path: Path) -> None:
     assert pliant("--version").stdout.startswith("pliant 0.")
-    unknown = pliant("labb")
-    assert unknown.returncode == 2
-    assert "unknown command 'labb'" in unknown.stderr and "lab" in unknown.stderr
-    missing = pliant("bench", PATH=str(tmp_path))
+    away = str(moved_package(tmp_path))
+    missing = pliant("bench", PATH=str(tmp_path), PYTHONPATH=away)
     assert missing.returncode == 6, missing
-    assert "pliant-bench" in missing.stderr
+    assert "pliant-bench is not here" in missing.stderr
     tool = tmp_path / "pliant-bench"
     tool.write_text('#!/bin/sh\necho "$@"\nexit 3\n')
     tool.chmod(0o755)
-    there = pliant("bench", "--ranks", "4", PATH=f"{tmp_path}:/usr/bin:/bin")
+    there = pliant("bench", "--ranks", "4", PATH=f"{tmp_path}:/usr/bin:/bin", PYTHONPATH=away)
     assert (there.returncode, there.stdout) == (3, "--ranks 4\n")
+    assert pliant("help", "bench", PATH=f"{tmp_path}:/usr/bin:/bin", PYTHONPATH=away).stdout == "--help\n"
     assert pliant().returncode == 2
     assert "lab" in pliant("--help").stdout
+
+
+def test_the_command_needs_no_torch(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise RuntimeError('torch was imported')\n")
+    for words in (["--help"], ["--version"], ["doctor", "--help"]):
+        done = pliant(*words, PYTHONPATH=f"{tmp_path}:{os.environ['PYTHONPATH']}")
+        assert (done.returncode, done.stderr) == (0, ""), done
+
+
+def test_names_and_modules_do_not_meet() -> None:
+    import pkgutil
+
+    import pliant as package
+
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    assert not modules & set(package.__all__), "importing the module would hide the name"
+    assert set(package.__all__) <= set(dir(package))
+    with pytest.raises(AttributeError, match="nonsense"):
+        package.nonsense
 
 
 def test_another_torch_is_named(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@
 #include "pliant/common/errors.h"
 #include "pliant/common/exit_code.h"
 #include "pliant/schedule/draw.h"
+#include "tools/command_line/command_line.h"
 #include "tools/pliant-bench/contenders.h"
 #include "tools/pliant-bench/engine.h"
 #include "tools/pliant-bench/exchanges.h"
@@ -59,7 +60,7 @@ std::vector<std::size_t> counts(const Options& options) {
 
 int run_plans(comm::Communicator& communicator, const Engine& engine, const Options& options) {
   const ExchangeReport report = run_exchanges(communicator, engine, options, counts(options));
-  if (communicator.rank() == 0) std::fputs((options.json ? as_json(report) : as_table(report)).c_str(), stdout);
+  if (communicator.rank() == 0) command_line::print(options.json ? as_json(report) : as_table(report));
   return report.wrong() ? kExitWrongResult : kExitFine;
 }
 
@@ -78,13 +79,13 @@ int run(comm::Communicator& communicator, const Engine& engine, const Options& o
     }
     report.blocks.insert(report.blocks.end(), blocks.begin(), blocks.end());
   }
-  if (communicator.rank() == 0) std::fputs((options.json ? as_json(report) : as_table(report)).c_str(), stdout);
+  if (communicator.rank() == 0) command_line::print(options.json ? as_json(report) : as_table(report));
   return report.wrong() ? kExitWrongResult : kExitFine;
 }
 
 // Text that needs no ranks, told once however many there are.
 int say(int argc, char** argv, const std::string& text) {
-  const auto print = [&text] { return std::fputs(text.c_str(), stdout), kExitFine; };
+  const auto print = [&text] { return command_line::print(text), kExitFine; };
   if (!started_by_mpi()) return print();
   return run_on_mpi(&argc, &argv, [&](comm::Communicator& mine, const Engine&) { return mine.rank() == 0 ? print() : kExitFine; });
 }

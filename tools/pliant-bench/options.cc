@@ -13,6 +13,7 @@
 #include "pliant/common/suggest.h"
 #include "pliant/common/version.h"
 #include "pliant/plan/density.h"
+#include "tools/command_line/command_line.h"
 
 namespace pliant::bench {
 namespace {
@@ -60,36 +61,6 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
   app.add_option("--show", options.show, "draw the schedule of this name and leave");
   app.add_option("--ranks", options.ranks, "how many ranks --show draws [8]")->check(CLI::Range(1, 4096));
   app.add_flag("--version", typed.version, "print the version and leave");
-}
-
-std::vector<std::string> names_of(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
-// CLI11 names options by their long form; people may know them by the letter.
-std::string with_letter(const CLI::App& app, const std::string& complaint) {
-  for (const CLI::Option* option : app.get_options()) {
-    const auto& letters = option->get_snames();
-    const auto& names = option->get_lnames();
-    if (letters.empty() || names.empty() || !complaint.starts_with("--" + names.front() + ":")) continue;
-    return fmt::format("-{}, {}", letters.front(), complaint);
-  }
-  return complaint;
-}
-
-void refuse_strangers(const CLI::App& app) {
-  const auto strangers = app.remaining();
-  if (strangers.empty()) return;
-  const std::string& first = strangers.front();
-  if (!first.starts_with("-")) throw InputError(fmt::format("'{}' is not an option; options start with '-' (see --help)", first));
-  const auto known = names_of(app);
-  const std::string name = first.substr(0, first.find('='));
-  const auto near = nearest_word(name, known);
-  throw InputError(fmt::format("unknown option '{}'{}", name, near ? fmt::format(" (did you mean '{}'?)", *near) : " (see --help)"));
 }
 
 schedule::Collective find_collective(const std::string& name) {
@@ -256,14 +227,7 @@ std::size_t parse_bytes(const std::string& text, const std::string& option) {
 }
 
 std::size_t parse_count(const std::string& text, const std::string& option) {
-  double value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
-  const auto prefix = unit.size() == 1 ? std::string_view("KMG").find(static_cast<char>(std::toupper(unit[0]))) : std::string_view::npos;
-  if (error != std::errc() || (!unit.empty() && prefix == std::string_view::npos)) {
-    throw InputError(fmt::format("{}: '{}' is not a number of elements, as in 25.56M", option, text));
-  }
-  if (!unit.empty()) value *= std::pow(1000.0, static_cast<double>(prefix) + 1);
+  const double value = command_line::parse_count(text, option, "elements");
   if (!(value >= 1) || value * sizeof(float) > kLargestBytes) {
     throw InputError(fmt::format("{}: '{}' is not between 1 and 268M elements", option, text));
   }
@@ -282,17 +246,11 @@ Options parse_options(int argc, const char* const* argv) {
   CLI::App app(
       "Times collectives as nccl-tests does: our schedules beside MPI's own, on MPI (mpirun -n 8 pliant-bench) or on threads (--local 4).",
       "pliant-bench");
-  app.allow_extras();
   declare(app, options, typed);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    options.say = app.help();
+  if (const auto help = command_line::read(app, argc, argv)) {
+    options.say = *help;
     return options;
-  } catch (const CLI::ParseError& error) {
-    throw InputError(with_letter(app, error.what()));
   }
-  refuse_strangers(app);
   understand(typed, options);
   if (typed.version) options.say = fmt::format("pliant-bench {}\n", version());
   return options;

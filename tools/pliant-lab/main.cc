@@ -5,6 +5,7 @@
 
 #include "pliant/common/exit_code.h"
 #include "pliant/common/suggest.h"
+#include "pliant/common/version.h"
 #include "tools/pliant-lab/cli/commands.h"
 #include "tools/pliant-lab/host/report.h"
 
@@ -29,6 +30,7 @@ class Tool {
  public:
   Tool() {
     app_.require_subcommand(1);
+    app_.set_version_flag("--version", fmt::format("pliant-lab {}", version()), "Print the version and leave");
     app_.footer(
         "Exit status: that of the first host that failed; 2 bad input, 6 something is missing here, 124 --timeout, 128+n ended by signal "
         "n.");

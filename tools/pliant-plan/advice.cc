@@ -50,6 +50,7 @@ Advice advise(const Options& options, model::PriceBook& book) {
   const auto everything = control::all_of(all);
   const auto* knee = asked.policy == control::Policy::kKnee ? control::knee(everything) : nullptr;
   advice.best = knee != nullptr ? *knee : *control::fastest(everything);
+  if (options.as_logged && options.log->last_plan) advice.replay = model::predict_exactly(*options.log->last_plan, options.inputs, book);
   return advice;
 }
 

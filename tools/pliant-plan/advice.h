@@ -14,6 +14,7 @@ struct Advice {
   std::vector<model::Prediction> schemes;  // the best of each, the fastest first
   model::Prediction best;
   int candidates = 0;
+  std::optional<model::Prediction> replay = {};  // of the plan that the log ends with, if all is as logged
 
   [[nodiscard]] double speed_up(const model::Prediction& prediction) const { return prediction.speed() / plain.speed(); }
 };

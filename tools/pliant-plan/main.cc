@@ -4,6 +4,7 @@
 
 #include "pliant/common/errors.h"
 #include "pliant/common/exit_code.h"
+#include "tools/command_line/command_line.h"
 #include "tools/pliant-plan/report.h"
 
 namespace pliant::what_if {
@@ -27,7 +28,7 @@ std::string answer(const Options& options) {
 int main(int argc, char** argv) {
   try {
     const auto options = pliant::what_if::parse_options(argc, argv);
-    std::fputs((options.say.empty() ? pliant::what_if::answer(options) : options.say).c_str(), stdout);
+    pliant::command_line::print(options.say.empty() ? pliant::what_if::answer(options) : options.say);
     return pliant::kExitFine;
   } catch (const pliant::InputError& error) {
     std::fprintf(stderr, "pliant-plan: %s\n", error.what());

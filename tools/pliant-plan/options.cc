@@ -5,15 +5,14 @@
 #include <toml++/toml.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cmath>
-#include <fstream>
-#include <set>
-#include <sstream>
+#include <numeric>
 
 #include "pliant/common/errors.h"
 #include "pliant/common/suggest.h"
+#include "pliant/common/version.h"
 #include "pliant/compress/measure.h"
+#include "tools/command_line/command_line.h"
 
 namespace pliant::what_if {
 namespace {
@@ -25,10 +24,9 @@ constexpr double kForwardShare = 1.0 / 3;
 constexpr int kMostRanks = 4096;
 
 struct Typed {
-  std::string params, link, links, compute, plan = "auto", policy = "auto", costs = "here";
-  int ranks = 0;
-  int lanes = 1;
-  double p = -1;
+  std::string params, link, links, log, compute, costs, plan = "auto", policy = "auto";
+  std::optional<int> ranks, lanes;
+  std::optional<double> p;
   bool adam = false, gradients_only = false, json = false, csv = false, version = false;
 };
 
@@ -39,12 +37,14 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
   app.add_option("--links", typed.links,
                  "a TOML file with one [[host]] each: link = \"1gbit,1ms\", ranks = 1; instead of --link and --ranks");
   app.add_option("--compute", typed.compute, "a step's own work, as in 120ms");
+  app.add_option("--log", typed.log,
+                 "take parameters, ranks, compute, network, costs and gain from a run's log; options given beside it win");
   app.add_option("--plan", typed.plan, "what is pinned, as in 'gradients union density=1%' [auto]");
   app.add_option("--policy", typed.policy, "auto or knee [auto]");
   app.add_option("--p", typed.p, "the dial between speed (0) and accuracy (1) [0.1 for updates, 0.2 for gradients]");
-  app.add_option("--lanes", typed.lanes, "exchanges at a time; 0: nothing overlaps [1]");
+  app.add_option("--lanes", typed.lanes, "exchanges at a time; 0: nothing overlaps [1, or the log's]");
   app.add_option("--costs", typed.costs,
-                 "what coding costs: 'here' measures this machine, 'none' leaves it out, or a file of costs [here]");
+                 "what coding costs: 'here' measures this machine, 'none' leaves it out, or a file of costs [here, or the log's]");
   app.add_flag("--adam", typed.adam, "the optimizer is Adam or one of its kind");
   app.add_flag("--gradients-only", typed.gradients_only, "the optimizer is not at hand: no updates");
   app.add_flag("--sweep", options.sweep, "the best plan over many links instead of one");
@@ -53,71 +53,93 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
   app.add_flag("--version", typed.version, "print the version and leave");
 }
 
-void refuse_strangers(const CLI::App& app) {
-  const auto strangers = app.remaining();
-  if (strangers.empty()) return;
-  const std::string name = strangers.front().substr(0, strangers.front().find('='));
-  if (!name.starts_with("-")) throw InputError(fmt::format("'{}' is not an option; options start with '-' (see --help)", name));
-  std::vector<std::string> known;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const auto& long_name : option->get_lnames()) known.push_back("--" + long_name);
-  }
-  if (name == "--log") throw InputError("--log: there is no run log to read yet; give --params, --link and --compute");
-  const auto near = nearest_word(name, known);
-  throw InputError(fmt::format("unknown option '{}'{}", name, near ? fmt::format(" (did you mean '{}'?)", *near) : " (see --help)"));
-}
-
-std::string slurp(const std::string& path, const std::string& option) {
-  std::ifstream in(path);
-  if (!in) throw InputError(fmt::format("{}: cannot read '{}'", option, path));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 void need(bool there, const char* option, const char* example) {
   if (!there) throw InputError(fmt::format("{}: it is needed, as in {} {}", option, option, example));
 }
 
+plan::Link understand_link(const Typed& typed, const Options& options) {
+  if (!typed.link.empty()) return plan::parse_link(typed.link, "--link");
+  if (options.log && options.log->link) return *options.log->link;
+  if (options.log)
+    throw InputError(fmt::format("--log: '{}' has no estimate of the network: too short a run, or one rank; give --link", typed.log));
+  throw InputError("--link: it is needed, as in --link 1gbit,1ms");
+}
+
 void understand_world(const Typed& typed, Options& options) {
   if (!typed.links.empty()) {
-    if (!typed.link.empty() || typed.ranks != 0) throw InputError("--links: it says all that --link and --ranks would; leave those out");
+    if (!typed.link.empty() || typed.ranks) throw InputError("--links: it says all that --link and --ranks would; leave those out");
     if (options.sweep) throw InputError("--sweep: it goes over equal links; leave --links out");
     options.inputs.world = parse_links(typed.links);
     return;
   }
-  need(typed.ranks != 0, "--ranks", "8");
-  if (typed.ranks < 1 || typed.ranks > kMostRanks)
-    throw InputError(fmt::format("--ranks: {} is not between 1 and {}", typed.ranks, kMostRanks));
+  need(typed.ranks || options.log, "--ranks", "8");
+  const int ranks = typed.ranks ? *typed.ranks : options.log->ranks;
+  if (ranks < 1 || ranks > kMostRanks) throw InputError(fmt::format("--ranks: {} is not between 1 and {}", ranks, kMostRanks));
   if (options.sweep && !typed.link.empty()) throw InputError("--sweep: it goes over many links; leave --link out");
-  if (!options.sweep) need(!typed.link.empty(), "--link", "1gbit,1ms");
-  options.inputs.world = plan::uniform_world(typed.ranks, options.sweep ? plan::Link{} : plan::parse_link(typed.link, "--link"));
+  options.inputs.world = plan::uniform_world(ranks, options.sweep ? plan::Link{} : understand_link(typed, options));
+}
+
+// Gradients become ready evenly during backward, in the order of their buckets.
+void set_buckets(const std::vector<std::size_t>& lengths, model::Inputs& inputs) {
+  const auto total = static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}));
+  double ready = 0;
+  for (const std::size_t length : lengths) {
+    ready += static_cast<double>(length);
+    inputs.buckets.push_back({length, (kForwardShare + (1 - kForwardShare) * ready / total) * inputs.compute});
+  }
+}
+
+std::vector<std::size_t> cut_as_ddp_does(std::size_t length) {
+  const std::size_t buckets = std::max<std::size_t>(1, (length + kBucketLength - 1) / kBucketLength);
+  std::vector<std::size_t> lengths;
+  for (std::size_t b = 1; b <= buckets; ++b) lengths.push_back(length * b / buckets - length * (b - 1) / buckets);
+  return lengths;
 }
 
 void understand_model(const Typed& typed, Options& options) {
-  need(!typed.params.empty(), "--params", "25.6M");
-  need(!typed.compute.empty(), "--compute", "120ms");
-  const std::size_t length = parse_count(typed.params, "--params");
-  const Seconds compute = parse_duration(typed.compute, "--compute");
+  need(!typed.params.empty() || options.log, "--params", "25.6M");
+  need(!typed.compute.empty() || options.log, "--compute", "120ms");
+  const Seconds compute = typed.compute.empty() ? options.log->compute : parse_duration(typed.compute, "--compute");
   if (compute.value <= 0) throw InputError(fmt::format("--compute: '{}' is no time at all", typed.compute));
   options.inputs.compute = compute;
-  const std::size_t buckets = std::max<std::size_t>(1, (length + kBucketLength - 1) / kBucketLength);
-  for (std::size_t b = 1; b <= buckets; ++b) {
-    const double share = static_cast<double>(b) / static_cast<double>(buckets);
-    options.inputs.buckets.push_back(
-        {length * b / buckets - length * (b - 1) / buckets, (kForwardShare + (1 - kForwardShare) * share) * compute});
+  // A run of kind updates exchanged the whole model as one; gradients would come in DDP's buckets.
+  const bool as_logged = typed.params.empty() && options.log->buckets.size() > 1;
+  const std::size_t length = typed.params.empty() ? options.log->parameters : parse_count(typed.params, "--params");
+  set_buckets(as_logged ? options.log->buckets : cut_as_ddp_does(length), options.inputs);
+}
+
+void understand_costs(const Typed& typed, Options& options) {
+  if (typed.costs.empty() && options.log) {
+    options.inputs.costs = options.log->costs;
+  } else if (typed.costs.empty() || typed.costs == "here") {
+    options.inputs.costs = compress::measure_costs();
+  } else if (typed.costs != "none") {
+    try {
+      options.inputs.costs = plan::parse_cost_table(command_line::read_file(typed.costs, "--costs"));
+    } catch (const InputError& error) {
+      const std::string why = error.what();
+      throw InputError(why.starts_with("--costs") ? why : fmt::format("--costs: '{}': {}", typed.costs, why));
+    }
   }
 }
 
 void understand(const Typed& typed, Options& options) {
+  if (!typed.log.empty()) options.log = read_run_log(typed.log);
   understand_world(typed, options);
   understand_model(typed, options);
-  options.inputs.adam = typed.adam;
-  if (typed.lanes < 0 || typed.lanes > 64) throw InputError(fmt::format("--lanes: {} is not between 0 and 64", typed.lanes));
-  options.inputs.lanes = typed.lanes;
-  if (typed.p != -1) {
-    if (!(typed.p >= 0 && typed.p <= 1)) throw InputError(fmt::format("--p: {} is not between 0 and 1", typed.p));
-    options.inputs.efficiency.p_updates = options.inputs.efficiency.p_gradients = typed.p;
+  const int lanes = typed.lanes ? *typed.lanes : options.log ? options.log->lanes : 1;
+  if (lanes < 0 || lanes > 64) throw InputError(fmt::format("--lanes: {} is not between 0 and 64", lanes));
+  options.inputs.lanes = lanes;
+  options.inputs.adam = typed.adam || (options.log && options.log->adam);
+  if (options.log) {
+    options.as_logged =
+        !options.sweep && !typed.ranks && !typed.lanes && (typed.params + typed.compute + typed.link + typed.links + typed.costs).empty();
+    options.inputs.overlap = options.log->overlap;
+    options.inputs.gain = options.log->gain;
+  }
+  if (typed.p) {
+    if (!(*typed.p >= 0 && *typed.p <= 1)) throw InputError(fmt::format("--p: {} is not between 0 and 1", *typed.p));
+    options.inputs.efficiency.p_updates = options.inputs.efficiency.p_gradients = *typed.p;
   }
   if (typed.policy != "auto" && typed.policy != "knee")
     throw InputError(fmt::format("--policy: '{}' is neither 'auto' nor 'knee'", typed.policy));
@@ -126,23 +148,15 @@ void understand(const Typed& typed, Options& options) {
   if (typed.gradients_only && options.control.candidates.pins.kind == plan::Kind::kUpdates) {
     throw InputError("--gradients-only: the plan is pinned to updates");
   }
-  if (typed.costs == "here") options.inputs.costs = compress::measure_costs();
-  if (typed.costs != "here" && typed.costs != "none") options.inputs.costs = plan::parse_cost_table(slurp(typed.costs, "--costs"));
   if (typed.json && typed.csv) throw InputError("--json: it cannot go with --csv");
+  understand_costs(typed, options);
   options.form = typed.json ? Form::kJson : typed.csv ? Form::kCsv : Form::kTable;
 }
 
 }  // namespace
 
 std::size_t parse_count(const std::string& text, const std::string& option) {
-  double value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
-  const auto prefix = unit.size() == 1 ? std::string_view("KMG").find(unit[0]) : std::string_view::npos;
-  if (error != std::errc() || (!unit.empty() && prefix == std::string_view::npos)) {
-    throw InputError(fmt::format("{}: '{}' is not a number of parameters, as in 25.6M", option, text));
-  }
-  if (!unit.empty()) value *= std::pow(1000.0, static_cast<double>(prefix) + 1);
+  const double value = command_line::parse_count(text, option, "parameters");
   if (!(value >= 1) || value > 1e12) throw InputError(fmt::format("{}: '{}' is not between 1 and 1000G", option, text));
   return static_cast<std::size_t>(std::llround(value));
 }
@@ -150,7 +164,7 @@ std::size_t parse_count(const std::string& text, const std::string& option) {
 plan::World parse_links(const std::string& path) {
   toml::table file;
   try {
-    file = toml::parse(slurp(path, "--links"), path);
+    file = toml::parse(command_line::read_file(path, "--links"), path);
   } catch (const toml::parse_error& error) {
     throw InputError(fmt::format("--links: {}, line {}: {}", path, error.source().begin.line, error.description()));
   }
@@ -188,19 +202,13 @@ Options parse_options(int argc, const char* const* argv) {
       "What would a step take? Predicts every plan for a model and a network, and says whether compressing pays.\n"
       "  pliant-plan --params 25.6M --ranks 8 --link 1gbit,1ms --compute 120ms",
       "pliant-plan");
-  app.allow_extras();
   declare(app, options, typed);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    options.say = app.help();
+  if (const auto help = command_line::read(app, argc, argv)) {
+    options.say = *help;
     return options;
-  } catch (const CLI::ParseError& error) {
-    throw InputError(error.what());
   }
-  refuse_strangers(app);
   if (typed.version) {
-    options.say = "pliant-plan " PLIANT_VERSION "\n";
+    options.say = fmt::format("pliant-plan {}\n", version());
     return options;
   }
   understand(typed, options);

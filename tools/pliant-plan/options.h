@@ -2,10 +2,12 @@
 // What a user asks pliant-plan.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "pliant/control/options.h"
 #include "pliant/model/predict.h"
+#include "tools/pliant-plan/run_log.h"
 
 namespace pliant::what_if {
 
@@ -14,6 +16,8 @@ enum class Form { kTable, kJson, kCsv };
 struct Options {
   model::Inputs inputs = {};  // world, buckets, compute, costs
   control::Options control = {};
+  std::optional<RunLog> log = {};  // if there is one, what was not typed came from it
+  bool as_logged = false;          // nothing about the model, the ranks or the network was typed beside it
   bool sweep = false;
   Form form = Form::kTable;
   std::string say = {};  // print this and leave

@@ -40,6 +40,33 @@ std::string row(std::string_view plan, std::string_view step, std::string_view e
   return fmt::format("{:>9}  {:>9}  {:>10}  {:>10}  {:>8}  {}\n", step, exposed, sent, efficiency, speed_up, plan);
 }
 
+// Where the inputs came from, and how well the model explains that run.
+std::string log_text(const RunLog& log, const Advice& advice, const Options& options) {
+  std::string text =
+      fmt::format("From {}: {} ranks, compute {} (median of {} steps)", log.path, log.ranks, pliant::to_string(log.compute), log.steps);
+  if (log.link) text += fmt::format(", network {}", plan::describe(*log.link));
+  text += options.as_logged ? ".\n" : "; what was typed beside it wins.\n";
+  if (advice.replay) {
+    text += fmt::format("It ended with {}: {} a step, predicted {}.\n", to_string(advice.replay->plan), pliant::to_string(log.last_step),
+                        pliant::to_string(advice.replay->step));
+  }
+  return text;
+}
+
+json log_json(const RunLog& log, const Advice& advice) {
+  json out = {
+      {"path", log.path}, {"ranks", log.ranks}, {"steps", log.steps}, {"compute_seconds", log.compute.value}, {"gain", json::array()}};
+  out["link"] = log.link ? json(to_string(*log.link)) : json(nullptr);
+  out["overlap"] = log.overlap ? json(*log.overlap) : json(nullptr);
+  for (const auto& [density, gain] : log.gain.points) out["gain"].push_back({{"density", density}, {"gain", gain}});
+  if (advice.replay) {
+    out["last_plan"] = to_string(advice.replay->plan);
+    out["last_step_seconds"] = log.last_step.value;
+    out["last_step_predicted_seconds"] = advice.replay->step.value;
+  }
+  return out;
+}
+
 std::string table(const Advice& advice, const Options& options, std::optional<BytesPerSecond> break_even) {
   std::string text = verdict(advice) + "\n";
   if (break_even) {
@@ -48,6 +75,7 @@ std::string table(const Advice& advice, const Options& options, std::optional<By
   } else {
     text += "There is no bandwidth between 1 Mbit/s and 1 Tbit/s where that changes.\n";
   }
+  if (options.log) text += log_text(*options.log, advice, options);
   text += "\n" + row("plan", "step", "exposed", "sent/step", "efficiency", "speed-up");
   const auto line = [&](const Prediction& p) {
     return row(to_string(p.plan), pliant::to_string(p.step), pliant::to_string(p.exposed), bytes_text(p.bytes),
@@ -89,6 +117,7 @@ std::string report(const Options& options, const Advice& advice, std::optional<B
                    {"plain", as_json(advice.plain, advice)},
                    {"schemes", json::array()}};
   document["break_even_bits_per_second"] = break_even ? json(bits_per_second(*break_even)) : json(nullptr);
+  if (options.log) document["log"] = log_json(*options.log, advice);
   for (const Prediction& each : advice.schemes) document["schemes"].push_back(as_json(each, advice));
   return document.dump(2) + "\n";
 }

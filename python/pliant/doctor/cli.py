@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""pliant doctor"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import NoReturn
+
+from pliant.doctor import machine, network, training
+from pliant.doctor.findings import as_table, can_attach, verdict
+
+_FINE, _BAD_INPUT, _SOMETHING_MISSING = 0, 2, 6
+_FORMAT = 1
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        words = message.split()
+        if message.startswith("unrecognized arguments: "):
+            near = get_close_matches(words[2].partition("=")[0], self._option_string_actions, n=1)
+            message = f"unknown {'option' if words[2].startswith('-') else 'word'} '{words[2]}'" + (f", did you mean '{near[0]}'?" if near else "")
+        print(f"pliant doctor: {message} (see pliant doctor --help)", file=sys.stderr)
+        sys.exit(_BAD_INPUT)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = _Parser(
+        prog="pliant doctor",
+        description="What is here, what will not work and why, and how to mend it. Two ranks are tried on this machine; nothing is changed.",
+        epilog="Exit status: 0 if pliant.attach() works here, 6 if not.",
+        allow_abbrev=False,
+    )
+    made.add_argument("--link", default="1gbit,50ms", metavar="RATE,DELAY", help="the link that TCP's buffers are judged for, delay one way [1gbit,50ms]")
+    made.add_argument("--json", action="store_true", help="print one JSON document")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    try:
+        options = parser().parse_args(arguments)
+    except SystemExit as leaving:
+        return int(leaving.code or 0)
+    try:
+        link = network.read_link(options.link)
+    except ValueError as error:
+        print(f"pliant doctor: --link: {error}", file=sys.stderr)
+        return _BAD_INPUT
+    print("pliant doctor: trying two ranks ...", file=sys.stderr)
+    findings = [*training.check(), *machine.check(), *network.check(link)]
+    if options.json:
+        document = {"pliant_doctor": _FORMAT, "can_attach": can_attach(findings), "verdict": verdict(findings), "findings": [finding.as_json() for finding in findings]}
+        print(json.dumps(document, indent=1))
+    else:
+        print(as_table(findings, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+    return _FINE if can_attach(findings) else _SOMETHING_MISSING

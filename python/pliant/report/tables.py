@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""The page's tables: figures of all runs side by side, decisions with reasons, facts and messages."""
+
+from __future__ import annotations
+
+import html
+import shlex
+from collections.abc import Sequence
+from datetime import datetime, timezone
+
+from pliant.report import words
+from pliant.report.figures import Figures
+from pliant.runlog import Candidate, Decision, Header, RunLog
+
+# A run of days evaluates thousands of times; nobody reads that many rows.
+MOST_ROWS = 300
+
+
+def rows(figures: Figures) -> dict[str, str]:
+    """The figures that people look for, by the words they look for."""
+    dense = f" (dense: {words.size(figures.dense_bytes_per_step)})" if figures.dense_bytes_per_step else ""
+    facts = {
+        "steps": f"{figures.steps:,} in {words.duration(figures.seconds)}",
+        "time per step": words.duration(figures.step_time),
+        "of that: compute": words.duration(figures.compute),
+        "of that: exposed exchange": words.duration(figures.exposed),
+        "codec work": words.duration(figures.coding),
+        "dense would have taken": words.duration(figures.dense_step_time),
+        "less time than dense": words.times(figures.speed_up) if figures.speed_up else "-",
+        "plans by share of steps": ", ".join(f"{each.plan} ({words.percent(each.share)})" for each in figures.plans[:4]) or "-",
+        "prediction error (median)": words.percent(figures.prediction_error),
+        "bytes a step": words.size(figures.bytes_per_step) + dense,
+        "bytes in all": f"{words.size(figures.bytes)}, control records {words.size(figures.control_bytes)}",
+        "link, last estimate": f"{words.rate(figures.rate)}, {words.duration(figures.latency)}",
+        "gain, updated fraction": f"{words.number(figures.gain)}, {words.percent(figures.updated)}",
+        "decisions": f"{figures.decisions}: {words.count(figures.changes, 'change')}, {words.count(figures.trials, 'trial')}",
+        "void exchanges, warnings": f"{figures.voids}, {figures.warnings}",
+    }
+    if figures.rate_error is not None or figures.latency_error is not None:
+        facts["estimate off the truth (median)"] = f"rate {words.percent(figures.rate_error)}, latency {words.percent(figures.latency_error)}"
+    if figures.pauses:
+        facts["pauses, not counted"] = f"{figures.pauses}, {words.duration(figures.pause_seconds)} in all"
+    for name, noted in list(figures.notes.items())[:6]:
+        diverged = f"; {words.count(noted.not_finite, 'time')} not finite" if noted.not_finite else ""
+        facts[f"{words.short(name)}: last (smallest, largest)"] = f"{words.number(noted.last)} ({words.number(noted.smallest)}, {words.number(noted.largest)}){diverged}"
+    return facts
+
+
+def figures(runs: Sequence[Figures]) -> str:
+    columns = [rows(each) for each in runs]
+    names = list(dict.fromkeys(name for column in columns for name in column))
+    lines = [f'<tr><th scope="row">{html.escape(name)}</th>{_cells([column.get(name, "-") for column in columns])}</tr>' for name in names]
+    if len(runs) == 1:
+        half = (len(lines) + 1) // 2
+        table = f'<div class="grid">{_card(lines[:half])}{_card(lines[half:])}</div>'
+    else:
+        head = "".join(f"<th>{html.escape(words.short(each.name))}</th>" for each in runs)
+        table = _card(lines, f"<thead><tr><th></th>{head}</tr></thead>")
+    return table + "".join(_phases(each, len(runs)) for each in runs if each.phases)
+
+
+def _card(lines: Sequence[str], head: str = "") -> str:
+    return f'<div class="card scroll figures"><table>{head}<tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def _cells(texts: Sequence[str]) -> str:
+    return "".join(f"<td>{html.escape(text)}</td>" for text in texts)
+
+
+def _phases(run: Figures, runs: int) -> str:
+    title = "By phase of the network" + (f": {words.short(run.name)}" if runs > 1 else "")
+    truth = any(each.rate_true is not None or each.latency_true is not None for each in run.phases)
+    head = ["phase", "begins", "steps", "time per step", "dense would take", "plan of most steps"] + (["true rate", "true latency"] if truth else [])
+    body = []
+    for each in run.phases:
+        cells = [each.phase or "-", words.duration(each.begin), f"{each.steps:,}", words.duration(each.step_time), words.duration(each.dense_step_time), each.plan or "-"]
+        cells += [words.rate(each.rate_true) if each.rate_true else "unlimited", words.duration(each.latency_true)] if truth else []
+        body.append(f"<tr>{_cells(cells)}</tr>")
+    heads = "".join(f"<th>{cell}</th>" for cell in head)
+    return f'<div class="card scroll"><h3>{html.escape(title)}</h3><table><thead><tr>{heads}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
+
+
+def decisions(logs: Sequence[RunLog]) -> str:
+    return f'<div class="decisions">{"".join(_decisions_of(log, len(logs)) for log in logs)}</div>'
+
+
+def _decisions_of(log: RunLog, runs: int) -> str:
+    title = f"<h3>{html.escape(words.short(words.plain(log.header.name), 80))}</h3>" if runs > 1 else ""
+    if not log.decisions:
+        return f'<div class="card">{title}<p class="empty">There is no decision in this log.</p></div>'
+    first = log.decisions[0]
+    moved = [each for each in log.decisions if each is first or each.changed or each.trial]
+    kept = [each for each in log.decisions if not (each is first or each.changed or each.trial)]
+    more = f"<details><summary>{words.count(len(kept), 'evaluation')} that kept the plan</summary>{_decision_table(kept)}</details>" if kept else ""
+    return f'<div class="card scroll">{title}{_decision_table(moved)}{more}</div>'
+
+
+def _decision_table(decisions: Sequence[Decision]) -> str:
+    left_out = f"<p>The first {MOST_ROWS} of {len(decisions):,}; the log has the rest.</p>" if len(decisions) > MOST_ROWS else ""
+    head = '<tr><th class="number">step</th><th class="number">time</th><th></th><th>plan, and why</th><th class="number">step, predicted</th><th class="number">efficiency</th></tr>'
+    return f"<table><thead>{head}</thead><tbody>{''.join(_decision(each) for each in decisions[:MOST_ROWS])}</tbody></table>{left_out}"
+
+
+def _decision(decision: Decision) -> str:
+    kind, style = ("trial", "") if decision.trial else ("changed", " changed") if decision.changed else ("first", "") if decision.before is None else ("kept", "")
+    chosen = decision.chosen
+    before = f"<br><span class='tag'>from</span> {html.escape(words.label(decision.before))}" if decision.changed and decision.before else ""
+    front = _front(decision) if decision.front or decision.inputs else ""
+    reason = html.escape(words.plain(decision.reason))
+    return (
+        f'<tr><td class="number">{decision.step:,}</td><td class="number">{words.duration(decision.t)}</td><td><span class="tag{style}">{kind}</span></td>'
+        f'<td class="reason"><code>{html.escape(words.plain(decision.plan))}</code>{before}<br>{reason}{front}</td>'
+        f'<td class="number">{words.duration(chosen.step) if chosen else "-"}</td><td class="number">{words.number(chosen.efficiency) if chosen else "-"}</td></tr>'
+    )
+
+
+def _front(decision: Decision) -> str:
+    """What it beat: the front, folded."""
+    counted = f" of {words.count(decision.candidates, 'plan')}" if decision.candidates else ""
+    head = '<tr><th>plan</th><th class="number">step</th><th class="number">exchange</th><th class="number">efficiency</th><th class="number">bytes</th></tr>'
+    inputs = f"<p><code>{html.escape(words.plain(decision.inputs))}</code></p>" if decision.inputs else ""
+    table = f"<table><thead>{head}</thead><tbody>{''.join(_candidate(each, decision.plan) for each in decision.front)}</tbody></table>" if decision.front else ""
+    return f"<details><summary>the front: {len(decision.front)}{counted}</summary>{inputs}{table}</details>"
+
+
+def _candidate(each: Candidate, taken: str) -> str:
+    mark = " <span class='tag changed'>taken</span>" if each.plan == taken else ""
+    figures = (words.duration(each.step), words.duration(each.exchange), words.number(each.efficiency), words.size(each.bytes))
+    return f"<tr><td>{html.escape(words.label(each.plan))}{mark}</td>" + "".join(f'<td class="number">{figure}</td>' for figure in figures) + "</tr>"
+
+
+def runs(logs: Sequence[RunLog]) -> str:
+    return f'<div class="grid">{"".join(_run(log) for log in logs)}</div>'
+
+
+def _run(log: RunLog) -> str:
+    header, end = log.header, log.end
+    facts = {
+        "file": str(log.path),
+        "started": _moment(header.started),
+        "ended": "the log has no end: the run goes on, or was killed" if end is None else f"{end.status} after {words.duration(end.t)}" + (f": {end.error}" if end.error else ""),
+        "rank, ranks, lanes": f"{header.rank}, {header.world}, {header.lanes}",
+        "parameters": f"{header.parameters:,} in {words.count(len(header.buckets), 'bucket')}",
+        "layout": header.layout,
+        "optimizer": header.optimizer or "not known",
+        "versions": ", ".join(f"{name} {version}" for name, version in header.versions.items()),
+        "options": ", ".join(f"{name}={value}" for name, value in header.options.items()) or "none",
+        "command": _command(header),
+    }
+    body = "".join(f'<tr><th scope="row">{name}</th><td>{html.escape(words.plain(value))}</td></tr>' for name, value in facts.items())
+    return f'<div class="card figures"><h3>{html.escape(words.short(words.plain(header.name), 80))}</h3><table><tbody>{body}</tbody></table>{_messages(log)}</div>'
+
+
+def _command(header: Header) -> str:
+    return shlex.join(header.command) if header.command else "not known"
+
+
+def _moment(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return "not known"
+
+
+def _messages(log: RunLog) -> str:
+    if not log.messages:
+        return ""
+    lines = "".join(f'<tr><td class="number">{words.duration(each.t)}</td><td>{html.escape(words.plain(each.level))}</td><td class="reason">{html.escape(words.plain(each.text))}</td></tr>' for each in log.messages[:MOST_ROWS])
+    return f"<details open><summary>{words.count(len(log.messages), 'message')}</summary><div class='scroll'><table><tbody>{lines}</tbody></table></div></details>"

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""The verdict in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pliant.report import words
+from pliant.report.figures import Comparison, Figures
+
+# Closer than this is no difference worth a word.
+ALIKE = 0.05
+
+
+def of_run(figures: Figures) -> str:
+    """For example: 3.4x less time per step than dense would have taken; 71 % of steps used shared/star at 1 %; prediction error 6 %."""
+    if not figures.steps:
+        parts = ["No step was logged"]
+    else:
+        parts = [against_dense(figures)]
+        top = figures.plans[0]
+        parts.append(f"{words.percent(top.share)} of steps used {top.plan}")
+        parts.append("nothing was predicted" if figures.prediction_error is None else f"prediction error {words.percent(figures.prediction_error)}")
+    sentence = "; ".join(parts) + "."
+    return f"{sentence} {ending}" if (ending := _ending(figures)) else sentence
+
+
+def against_dense(figures: Figures) -> str:
+    if figures.speed_up is None:
+        return f"{words.duration(figures.step_time)} per step; what dense would have taken was not predicted"
+    if abs(figures.speed_up - 1) <= ALIKE:
+        return "As much time per step as dense would have taken"
+    if figures.speed_up > 1:
+        return f"{words.times(figures.speed_up)} less time per step than dense would have taken"
+    return f"{words.times(1 / figures.speed_up)} more time per step than dense would have taken"
+
+
+def _ending(figures: Figures) -> str:
+    if figures.status == "failed":
+        return f"The run failed: {words.short(words.plain(figures.error or 'no reason was logged'), 300)}"
+    return "The log has no end: the run goes on, or was killed." if figures.status == "unfinished" else ""
+
+
+def of_comparison(comparison: Comparison, figures: Sequence[Figures]) -> list[str]:
+    """A sentence for each run after the first: to the same loss, else per step."""
+    first = figures[0]
+    sentences = []
+    for index in range(1, len(figures)):
+        each, sooner, faster = figures[index], comparison.sooner[index], comparison.faster[index]
+        if sooner is not None and comparison.value is not None and comparison.target is not None:
+            goal = f"{each.name} reached {comparison.value} {words.number(comparison.target)} in {words.duration(comparison.goals[index].seconds)}"
+            sentences.append(f"{goal}, {first.name} in {words.duration(comparison.goals[0].seconds)}: {_ratio(sooner, 'sooner', 'later')}.")
+        elif faster is not None:
+            times = f"{each.name} took {words.duration(each.step_time)} per step, {first.name} {words.duration(first.step_time)}"
+            sentences.append(f"{times}: {_ratio(faster, 'less', 'more')}.")
+    return sentences
+
+
+def _ratio(factor: float, better: str, worse: str) -> str:
+    if abs(factor - 1) <= ALIKE:
+        return "alike"
+    return f"{words.times(factor)} {better}" if factor > 1 else f"{words.times(1 / factor)} {worse}"

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT
+"""The commands and the Python of README.md run as they stand there (the C++ is compiled and run by readme_cpp_test).
+
+Usage: readme_test.py BUILD_DIR   (with the package on PYTHONPATH)
+"""
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import readme
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ""
+MISSING = 6
+PRELUDE = """
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+"""
+A_STEP = """
+ddp(torch.ones(2, 4)).sum().backward()
+optimizer.step()
+averager.close()
+dist.destroy_process_group()
+"""
+# Needs what only a user has: a log of their own, minutes, or the right to install.
+NOT_HERE = ("pip install", "pliant demo", "pliant report", "pliant watch", "make demo", "make test")
+
+
+class Commands(unittest.TestCase):
+    def test_each_runs(self) -> None:
+        commands = readme.commands()
+        self.assertGreaterEqual(len(commands), 5)
+        for command in commands:
+            with self.subTest(command), tempfile.TemporaryDirectory() as folder:
+                if command.startswith("make "):
+                    subprocess.run(["make", "-n", "-C", str(ROOT), *command.split()[1:]], check=True, capture_output=True, timeout=60)
+                    continue
+                if command.startswith(NOT_HERE):
+                    continue
+                if "mpirun" in command and shutil.which("mpirun") is None:
+                    continue
+                shown = Path(folder) / "pliant"
+                shown.write_text(f'#!/bin/sh\nexec {sys.executable} -m pliant "$@"\n')
+                shown.chmod(0o755)
+                environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+                line = command.replace("build/release", BUILD)
+                done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=240, env=environment)
+                if done.returncode == MISSING and "lab" in command:
+                    continue
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertTrue(done.stdout)
+
+
+class Python(unittest.TestCase):
+    def test_each_block_runs(self) -> None:
+        self.assertTrue(readme.blocks("python"))
+        for block in readme.blocks("python"):
+            with self.subTest(block):
+                done = subprocess.run([sys.executable, "-c", PRELUDE + block + A_STEP], capture_output=True, text=True, timeout=240)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Text(unittest.TestCase):
+    def test_every_block_is_of_a_kind_that_is_run(self) -> None:
+        kinds = {line.removeprefix("```") for line in readme.README.read_text().splitlines() if line.startswith("```")}
+        self.assertLessEqual(kinds, {"", "python", "cpp"})
+
+
+if __name__ == "__main__":
+    BUILD = sys.argv.pop(1)
+    unittest.main()
