@@ -2,7 +2,7 @@
 # The two commands: `make demo` and `make test`. Everything they need they set up.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build release smpi test test-dev test-slow test-sanitizers test-smpi demo bench format lint clean
+.PHONY: help setup build release smpi test test-dev test-slow test-sanitizers test-smpi demo bench evidence evidence-quick format lint clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,12 @@ bench: $(BENCHMARKS)  ## run every benchmark; `make bench-NAME` runs one
 
 bench-%: release smpi
 	@.venv/bin/python bench/$*.py
+
+evidence: release  ## time to accuracy against what people use: hours, goes on where it stopped; writes docs/results.md
+	@PYTHONPATH=bench:build/release/python:python .venv/bin/python -m evidence
+
+evidence-quick: release  ## its short form, under ten minutes
+	@PYTHONPATH=bench:build/release/python:python .venv/bin/python -m evidence --quick
 
 format:  ## clang-format everything in place
 	@git ls-files '*.h' '*.cc' | xargs clang-format -i

@@ -52,6 +52,10 @@ model::Inputs AdaptivePolicy::inputs() const {
                        .efficiency = setup_.efficiency,
                        .lanes = setup_.lanes,
                        .corrections = network_.corrections()};
+  if (told_) {
+    inputs.world = plan::uniform_world(setup_.ranks, *told_);
+    inputs.corrections = {};
+  }
   if (overlap_.known()) inputs.overlap = std::min(overlap_.value(), 1.0);
   const double spread = std::min(spread_.known() ? spread_.value() : kUsualSpread * inputs.compute.value, inputs.compute.value);
   const auto total = static_cast<double>(std::accumulate(units_.begin(), units_.end(), std::size_t{0}));
@@ -149,6 +153,11 @@ Outlook AdaptivePolicy::outlook(const plan::Plan& plan) {
   } catch (const ContractError&) {  // what was measured makes no sense: nothing is expected
   }
   return outlook;
+}
+
+void AdaptivePolicy::tell(const std::optional<plan::Link>& link) {
+  told_ = link;
+  changed_ = true;
 }
 
 std::string AdaptivePolicy::to_text() const {

@@ -40,6 +40,7 @@ class AdaptivePolicy final : public Policy {
   void note_result(const plan::Plan& plan, double updated_fraction) override;
 
   [[nodiscard]] Outlook outlook(const plan::Plan& plan) override;
+  void tell(const std::optional<plan::Link>& link) override;
 
   [[nodiscard]] std::string to_text() const override;
   void restore(std::string_view text) override;
@@ -60,6 +61,7 @@ class AdaptivePolicy final : public Policy {
   observe::Level spread_;   // from its first bucket to its last
   observe::Level overlap_;  // of the ranks' selections
   bool changed_ = false;
+  std::optional<plan::Link> told_;  // instead of what is measured
   std::int64_t steps_ = 0;  // of training: an exchange of updates is worth `every` of them
   struct Ran {
     std::uint64_t round;

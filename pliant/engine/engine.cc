@@ -256,6 +256,12 @@ class Engine::Impl {
       return;
     }
     policy_ = make_adaptive(pins, options_.control.policy);
+    if (told_) policy_->tell(told_);
+  }
+
+  void tell_network(const std::optional<plan::Link>& link) {
+    told_ = link;
+    policy_->tell(link);
   }
 
   [[nodiscard]] std::unique_ptr<Policy> make_adaptive(const plan::Pins& pins, control::Policy how) const {
@@ -643,6 +649,7 @@ class Engine::Impl {
   bool own_all_reduce_ = false;
   plan::CostTable costs_;
   plan::Pins pins_;
+  std::optional<plan::Link> told_;  // the network, by the user
   std::unique_ptr<Policy> policy_;
   plan::Kind kind_ = plan::Kind::kGradients;  // of the next step
   std::optional<plan::Plan> plan_;            // in force
@@ -678,6 +685,7 @@ std::vector<std::vector<float>> Engine::agreed_buffers() const { return impl_->a
 void Engine::clear_at_sent(Tensors tensors) const { impl_->clear_at_sent(tensors); }
 void Engine::note_rates(std::uint32_t rates) { impl_->note_rates(rates); }
 void Engine::set_plan(const plan::Pins& pins) { impl_->set_plan(pins); }
+void Engine::tell_network(const std::optional<plan::Link>& link) { impl_->tell_network(link); }
 plan::Plan Engine::plan() const { return impl_->plan(); }
 Summary Engine::summary() const { return impl_->summary(); }
 State Engine::state() const { return impl_->state(); }

@@ -26,6 +26,7 @@
 
 #include "pliant/comm/communicator.h"
 #include "pliant/engine/options.h"
+#include "pliant/plan/link.h"
 #include "pliant/plan/plan.h"
 
 namespace pliant::engine {
@@ -153,6 +154,9 @@ class Engine {
 
   // From the next step on; the same on all ranks, at the same step.
   void set_plan(const plan::Pins& pins);
+
+  // Decisions take the network to be this one, instead of measuring it; nothing: measure again. The same on all ranks, at the same step.
+  void tell_network(const std::optional<plan::Link>& link);
 
   [[nodiscard]] plan::Plan plan() const;
   [[nodiscard]] Summary summary() const;

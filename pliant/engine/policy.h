@@ -46,6 +46,8 @@ class Policy {
   virtual void note_result(const plan::Plan& plan, double updated_fraction) { (void)plan, (void)updated_fraction; }
   // Nothing, where nothing is known. Never changes what is chosen.
   [[nodiscard]] virtual Outlook outlook(const plan::Plan& plan) { return (void)plan, Outlook{}; }
+  // The network is this one, whatever was measured; nothing: measure again. A policy that looks at no network does not care.
+  virtual void tell(const std::optional<plan::Link>& link) { (void)link; }
   // For a checkpoint.
   [[nodiscard]] virtual std::string to_text() const { return {}; }
   virtual void restore(std::string_view text) { (void)text; }

@@ -4,13 +4,16 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <map>
 #include <span>
 #include <string>
 
 #include "pliant/common/hash.h"
 #include "pliant/common/units.h"
 #include "pliant/common/version.h"
+#include "pliant/engine/dials.h"
 #include "pliant/kernels/targets.h"
+#include "pliant/plan/link.h"
 #include "pliant/plan/pins.h"
 #include "pliant/plan/plan.h"
 #include "python/native/engine.h"
@@ -45,6 +48,11 @@ engine::Log log_to(py::object sink) {
   };
 }
 
+void steer(engine::Options& options, const std::string& policy, const std::map<std::string, double>& dials) {
+  options.control.policy = engine::parse_policy(policy);
+  for (const auto& [name, value] : dials) engine::turn_dial(options, name, value);
+}
+
 std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, const py::object& control, const py::object& store,
                                           const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
                                           const std::string& plan, std::optional<double> deadline, int check_every, std::int64_t warm_up,
@@ -54,7 +62,7 @@ std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, 
                                           std::string run_log, std::string run_name, std::vector<std::string> command,
                                           std::vector<std::pair<std::string, std::string>> versions,
                                           std::vector<std::pair<std::string, std::string>> run_options, bool watched,
-                                          std::string objection) {
+                                          std::string objection, const std::string& policy, const std::map<std::string, double>& dials) {
   Groups groups{.control = shared<::c10d::Backend>(control), .store = shared<::c10d::Store>(store)};
   for (const py::object& lane : lanes) groups.lanes.push_back(shared<::c10d::Backend>(lane));
   engine::Options options{.pins = plan::parse_pins(plan),
@@ -77,6 +85,7 @@ std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, 
                                       .watched = watched},
                           .objection = std::move(objection)};
   if (deadline) options.deadline = Seconds{*deadline};
+  steer(options, policy, dials);
   const py::gil_scoped_release no_gil;
   return std::make_unique<TensorEngine>(std::move(groups), names, std::move(parameters), std::move(options), buffer_names, buffers);
 }
@@ -127,7 +136,8 @@ void bind_engine(py::module_& module) {
            py::arg("run_log") = "", py::arg("run_name") = "", py::arg("command") = std::vector<std::string>{},
            py::arg("versions") = std::vector<std::pair<std::string, std::string>>{},
            py::arg("run_options") = std::vector<std::pair<std::string, std::string>>{}, py::arg("watched") = false,
-           py::arg("objection") = "")
+           py::arg("objection") = "", py::arg("policy") = "auto",
+           py::arg("dials") = std::map<std::string, double>{})
       .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"))
       .def("begin_backward", &TensorEngine::begin_backward, NoGil())
       .def("rescaled", &TensorEngine::rescaled, NoGil())
@@ -150,6 +160,12 @@ void bind_engine(py::module_& module) {
       .def(
           "set_plan", [](TensorEngine& self, const std::string& pins) { self.engine().set_plan(plan::parse_pins(pins)); }, NoGil(),
           py::arg("plan"))
+      .def(
+          "tell_network",
+          [](TensorEngine& self, const std::optional<std::string>& link) {
+            self.engine().tell_network(link ? std::optional(plan::parse_link(*link, "the network")) : std::nullopt);
+          },
+          NoGil(), py::arg("link"))
       .def_property_readonly("plan", py::cpp_function([](TensorEngine& self) { return to_string(self.engine().plan()); }, NoGil()))
       .def(
           "summary", [](TensorEngine& self) { return self.engine().summary(); }, NoGil())
@@ -190,6 +206,13 @@ PYBIND11_MODULE(_native, module) {
   pliant::native::register_errors();
   module.def(
       "read_plan", [](const std::string& text) { return to_string(pliant::plan::parse_pins(text)); }, pybind11::arg("text"));
+  module.def(
+      "check_steering",
+      [](const std::string& policy, const std::map<std::string, double>& dials) {
+        pliant::engine::Options options;
+        pliant::native::steer(options, policy, dials);
+      },
+      pybind11::arg("policy"), pybind11::arg("dials"));
   module.def(
       "read_duration", [](const std::string& text, const std::string& what) { return pliant::parse_duration(text, what).value; },
       pybind11::arg("text"), pybind11::arg("what"));

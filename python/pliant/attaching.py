@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import torch
@@ -40,6 +40,8 @@ def attach(
     scaler: object = None,
     buffers: bool = True,
     clear_momentum: bool | None = None,
+    policy: Literal["auto", "knee", "fixed"] = "auto",
+    dials: Mapping[str, float] | None = None,
     log: str | os.PathLike[str] | None = None,
     name: str | None = None,
     metrics: str | None = None,
@@ -60,13 +62,15 @@ def attach(
     buffers: under updates, floating buffers (BatchNorm's statistics) travel with every exchange; False leaves them to each rank.
     clear_momentum: under updates with every=1 and a density of at most 1 %, momentum is cleared at entries that were sent; left
     out, that of SGD and its kin (momentum_buffer); True: also Adam's; False: none.
+    policy: how what is not pinned is chosen: "auto", the most progress per second; "knee", as the published system; "fixed", not at all.
+    dials: numbers that steer it, by name, as docs/control.md lists them: {"p": 0.3} leans towards accuracy.
     log: rank 0 writes a run log there (docs/formats/run-log.md), every rank its own if the path has {rank} in it.
     name: of the run, in log and metrics; left out, the log's.
     metrics: Prometheus text of rank 0: "127.0.0.1:9095" (a port alone is on loopback), or a file that ends in .prom (docs/metrics.md).
     """
     module = models.unwrap(ddp)
     optimizers = None if optimizer is None else Optimizers(optimizer)
-    options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, selector, log, name, metrics)
+    options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, selector, policy, dials, log, name, metrics)
     if optimizers is not None:
         options = dataclasses.replace(options, adam=any(models.divides_by_second_moment(one) for one in optimizers.each))
     model = models.of_ddp(module)
@@ -105,6 +109,8 @@ def comm_hook(
     ramp: bool = False,
     check_every: int = 100,
     scaler: object = None,
+    policy: Literal["auto", "knee", "fixed"] = "auto",
+    dials: Mapping[str, float] | None = None,
     log: str | os.PathLike[str] | None = None,
     name: str | None = None,
     metrics: str | None = None,
@@ -115,7 +121,7 @@ def comm_hook(
     without it the first step is a plain all-reduce, which shows the hook what there is. process_group: the one DDP was given. The rest
     is as attach() has it; log and metrics begin with the first step.
     """
-    options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, "native", log, name, metrics)
+    options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, "native", policy, dials, log, name, metrics)
     if pins_updates(plan):
         raise UnsupportedError(f"plan '{plan}': a bare hook sees gradients only; plans of kind updates need pliant.attach(ddp, optimizer, plan)")
     averager = Averager(options, process_group, None if model is None else models.of(model), scaler)
@@ -134,19 +140,22 @@ def _options(
     ramp: bool,
     check_every: int,
     selector: str,
+    policy: str,
+    dials: Mapping[str, float] | None,
     log: str | os.PathLike[str] | None,
     name: str | None,
     metrics: str | None,
 ) -> Options:
     path = telling.check(log, metrics)
     _native.read_plan(plan)
+    _native.check_steering(policy, dials or {})
     if selector not in ("native", "torch"):
         raise ValueError(f"selector='{selector}': 'native' or 'torch'")
     if isinstance(deadline, str):
         deadline = _native.read_duration(deadline, "deadline")
-    for name, value, least in (("lanes", lanes, 0), ("warm_up", warm_up or 0, 0), ("check_every", check_every, 0)):
+    for what, value, least in (("lanes", lanes, 0), ("warm_up", warm_up or 0, 0), ("check_every", check_every, 0)):
         if value < least:
-            raise ValueError(f"{name}={value}: at least {least}")
+            raise ValueError(f"{what}={value}: at least {least}")
     if deadline is not None and not deadline > 0:
         raise ValueError(f"deadline={deadline}: more than 0 seconds")
     if clip_norm is not None and not clip_norm > 0:
@@ -160,6 +169,8 @@ def _options(
         ramp=ramp,
         check_every=check_every,
         selector=selector,
+        policy=policy,
+        dials=dict(dials or {}),
         log=path,
         name=name,
         metrics=metrics,

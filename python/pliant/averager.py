@@ -9,7 +9,7 @@ import sys
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -40,6 +40,8 @@ class Options:
     ramp: bool = False
     check_every: int = 100
     adam: bool = False  # the optimizer divides by a second moment
+    policy: str = "auto"
+    dials: Mapping[str, float] = field(default_factory=dict)
     selector: str = "native"
     log: str | None = None  # path of the run log
     name: str | None = None  # of the run, in log and metrics
@@ -99,6 +101,13 @@ class Averager(Joinable):
             raise ContractError("set_plan: this averager is closed")
         else:
             self._options = Options(**{**vars(self._options), "plan": plan})
+
+    def tell_network(self, link: str | None) -> None:
+        """Decisions take the network to be this one ("100mbit,10ms") instead of measuring it; None: measure again. Every rank says the same,
+        at the same step."""
+        if self._engine is None:
+            raise ContractError("tell_network: there is no engine " + ("any more" if self._closed is not None else "before the first step"))
+        self._engine.tell_network(link)
 
     def summary(self) -> Summary:
         if self._closed is not None:
@@ -229,6 +238,8 @@ class Averager(Joinable):
             ramp=options.ramp,
             clip_norm=0.0 if on_device else options.clip_norm,
             adam=options.adam,
+            policy=options.policy,
+            dials=dict(options.dials),
             shared=not on_device,
             facts=[("torch", str(torch.__version__)), ("Python", platform.python_version()), ("scaler", "no" if self._scaler is None else "yes"), ("selector", "torch" if on_device else "native")],
             log=_log,

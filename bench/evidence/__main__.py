@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""`make evidence`: runs what is missing (resumable, each run a file), then writes build/bench/evidence.json and docs/results.md.
+
+`--quick` is the short form: one job, one network, few steps, its own folder and no document.
+"""
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import figures
+from evidence import document, histograms, published
+from evidence.judge import Curves, Judge, of
+from evidence.methods import METHODS
+from evidence.runs import FOLDER, Runner, TimeIsUp
+from evidence.study import Study
+
+SEEDS = (1, 2, 3)
+ADAPTIVE = ("auto", "auto-gradients", "oracle", "paper")
+MARKS = {  # at least, unless it says at most
+    "tta_over_ddp/c1": 4.5, "tta_over_ddp/c2": 4.5, "tta_over_ddp_50x/c1": 15, "tta_over_best_peer/c1": 1.5, "tta_over_best_peer/c2": 1.5,
+    "tta_over_best_static/c1": 1.0, "tta_over_best_static/c2": 1.0, "tta_over_oracle": 0.93, "accuracy_delta": -0.3, "accuracy_delta_50x": -1.0,
+    "accuracy_when_ddp_ends": 0.0,
+}  # fmt: skip
+LIMITS = {"harm/fast_stable": 1.03}
+
+STUDIES = (
+    *(Study(job, network, 5) for job in ("cnn", "resnet", "transformer") for network in ("c1", "c2")),
+    *(Study("cnn", network, 5) for network in ("wan", "wifi", "step", "slow_host")),
+    Study("cnn", "fast_stable", 0.05),
+    Study("cnn", "c1", 50),
+    Study("cnn", "c1", 0.5),
+    Study("cnn", "c1", 5, hosts=8, compute=0.12),
+)
+# Three composed curves are run in full, to see whether composing is honest.
+CHECKED = (("ddp", STUDIES[0]), ("local-8", STUDIES[0]), ("static: updates every=4 late=1 union density=10% values=int8 indices=rice", STUDIES[0]))
+
+QUICK = Study("cnn", "c1", 5, steps=160)
+QUICK_METHODS = ("ddp", "fp16", "static: updates every=4 late=1 union density=10% values=int8 indices=rice", "paper", "auto")
+
+
+@dataclass
+class Outcome:
+    judges: dict[Study, Judge] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    complete: bool = True
+
+
+def run(runner: Runner, studies: Iterable[Study], methods: Iterable[str], seeds: Iterable[int]) -> Outcome:
+    """Whatever the budget allows. A method that fails on a study is named, and left out of it."""
+    outcome = Outcome()
+    for study in studies:
+        curves: Curves = {}
+        try:
+            for seed in seeds:
+                for method in methods:
+                    key = f"{study.name}, {method}, seed {seed}"
+                    try:
+                        curves[method, seed] = study.curve(runner, method, seed)
+                    except RuntimeError as error:
+                        outcome.failures[key] = str(error).strip()[-600:]
+                        print(f"failed: {key}\n{error}", file=sys.stderr, flush=True)
+        except TimeIsUp:
+            outcome.complete = False
+        whole = [m for m in methods if all((m, s) in curves for s in seeds)]
+        kept = {key: curve for key, curve in curves.items() if key[0] in whole}
+        if "ddp" in whole and "auto" in whole:
+            outcome.judges[study] = Judge(kept)
+        if not outcome.complete:
+            break
+    return outcome
+
+
+def figures_of(outcome: Outcome) -> list[figures.Figure]:
+    found: list[figures.Figure] = []
+
+    def add(name: str, samples: list[float], unit: str) -> None:
+        finite = [sample for sample in samples if math.isfinite(sample)]
+        if finite:
+            found.append(figures.spread(name, finite, unit))
+
+    def judges(load: float | None = None, network: str | None = None) -> list[Judge]:
+        return [j for s, j in outcome.judges.items() if s.hosts == 4 and (load is None or s.load == load) and (network is None or s.network == network)]
+
+    for network in ("c1", "c2"):
+        here = judges(5, network)
+        add(f"tta_over_ddp/{network}", of(here, lambda j: j.ratios("ddp")), "x, all targets, seeds and jobs at 5x")
+        add(f"tta_over_best_peer/{network}", of(here, lambda j: j.ratios(j.best([*j.methods("peer"), *j.methods("paper")]))), "x")
+        static = [(statistics.median(j.ratios(j.best(j.methods("static"))))) for j in here if j.methods("static")]
+        add(f"tta_over_best_static/{network}", static, "x, median over jobs")
+        if static:
+            found.append(figures.exact(f"tta_over_best_static_least/{network}", min(static), "x, the worst job"))
+        add(f"tta_over_paper/{network}", of([j for j in here if j.methods("paper")], lambda j: j.ratios("paper")), "x")
+    add("tta_over_ddp_50x/c1", of(judges(50, "c1"), lambda j: j.ratios("ddp")), "x")
+    told = [j for j in judges() if any(m == "oracle" for m, _ in j.curves)]
+    add("tta_over_oracle", of(told, lambda j: j.ratios("oracle")), "x, the told one's time over ours")
+    add("accuracy_delta", of([*judges(5), *judges(0.5)], Judge.accuracy_deltas), "points, ours minus dense after the same steps")
+    add("accuracy_delta_50x", of(judges(50), Judge.accuracy_deltas), "points")
+    add("accuracy_spread_of_dense", [j.spread_of_dense() for j in judges()], "points between DDP's own seeds")
+    add("accuracy_when_ddp_ends", of(judges(5), Judge.accuracy_when_ddp_ends), "points over DDP's at that moment")
+    add("harm/fast_stable", of(judges(None, "fast_stable"), lambda j: j.whole("auto", "ddp")), "x, time of all steps over plain DDP's")
+    return found
+
+
+def composition_errors(runner: Runner) -> list[dict[str, object]]:
+    """Composed against run in full: time for all steps."""
+    rows = []
+    for method, study in CHECKED:
+        whole = runner.result(study.full(runner, method, SEEDS[0]))["ends"][-1]
+        composed = study.curve(runner, method, SEEDS[0]).times[-1]
+        rows.append({"study": study.name, "method": method, "composed": composed, "in_full": whole, "error": composed / whole - 1})
+    return rows
+
+
+def missed(found: list[figures.Figure]) -> list[str]:
+    below = [f"{f.name} {f.value:.3g} < {MARKS[f.name]:g}" for f in found if f.name in MARKS and f.value < MARKS[f.name]]
+    return below + [f"{f.name} {f.value:.3g} > {LIMITS[f.name]:g}" for f in found if f.name in LIMITS and f.value > LIMITS[f.name]]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="evidence", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="the short form, about eight minutes; writes build/bench/evidence-quick.json only")
+    parser.add_argument("--hours", type=float, default=8.0, help="stop after so long; what has run is kept [8]")
+    parser.add_argument("--studies", type=int, default=len(STUDIES), help="only the first so many")
+    asked = parser.parse_args()
+    if asked.quick:
+        return quick(asked.hours)
+    runner = Runner(3600 * asked.hours)
+    outcome = run(runner, STUDIES[: asked.studies], METHODS, SEEDS)
+    found = figures_of(outcome)
+    found += published.figures_of_the_table()
+    checks: list[dict[str, object]] = []
+    try:
+        checks = composition_errors(runner)
+        found.append(figures.spread("composition_error", [abs(float(str(row["error"]))) for row in checks], "of the time in full"))
+    except TimeIsUp:
+        outcome.complete = False
+    print(figures.show(found))
+    plans = histograms.of(runner, outcome.judges, ADAPTIVE)
+    figures.write("evidence", found, marks=MARKS | LIMITS, complete=outcome.complete, failures=outcome.failures, checks=checks, plans=plans, studies=document.tables(outcome.judges))
+    document.write(outcome, found, missed(found), checks, plans)
+    for words in missed(found):
+        print(f"missed: {words}", file=sys.stderr)
+    if not outcome.complete:
+        print("not complete: run it again to go on", file=sys.stderr)
+    return 0
+
+
+def quick(hours: float) -> int:
+    runner = Runner(min(3600 * hours, 900), FOLDER.with_name("evidence-quick"))
+    outcome = run(runner, (QUICK,), QUICK_METHODS, SEEDS[:1])
+    if outcome.failures or not outcome.complete or QUICK not in outcome.judges:
+        print("evidence-quick: not all of it ran", file=sys.stderr)
+        return 1
+    found = figures_of(outcome)
+    print(figures.show(found))
+    figures.write("evidence-quick", found, studies=document.tables(outcome.judges))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

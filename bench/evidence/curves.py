@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""Loss over time. A method that does not look at the network has one loss-by-step, whatever the network, and a step time in each phase:
+the two together are its curve over any timeline. An adaptive method's curve is measured as a whole.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Curve:
+    times: tuple[float, ...]  # seconds, at each evaluated step
+    steps: tuple[int, ...]
+    losses: tuple[float, ...]
+    accuracies: tuple[float, ...]
+
+    def time_to_loss(self, target: float) -> float | None:
+        """When the loss first falls to the target, between two evaluations by a straight line. None: never."""
+        before: tuple[float, float] | None = None
+        for when, loss in zip(self.times, self.losses, strict=True):
+            if loss <= target:
+                if before is None or before[1] <= target:
+                    return when
+                share = (before[1] - target) / (before[1] - loss)
+                return before[0] + share * (when - before[0])
+            before = (when, loss)
+        return None
+
+    def time_to_accuracy(self, target: float) -> float | None:
+        return Curve(self.times, self.steps, tuple(-a for a in self.accuracies), self.accuracies).time_to_loss(-target)
+
+    def at_time(self, when: float) -> tuple[float, float]:
+        """(loss, accuracy) of the last evaluation up to then."""
+        past = [i for i, t in enumerate(self.times) if t <= when]
+        i = past[-1] if past else 0
+        return self.losses[i], self.accuracies[i]
+
+    def final_accuracy(self) -> float:
+        """Mean of the last tenth: single evaluations jump."""
+        last = self.accuracies[-max(1, len(self.accuracies) // 10) :]
+        return sum(last) / len(last)
+
+    def smoothed(self) -> Curve:
+        """Each loss the mean of itself and its neighbours, so that a lucky dip does not count as arrival."""
+        def mean(values: Sequence[float]) -> tuple[float, ...]:
+            return tuple(sum(values[max(0, i - 1) : i + 2]) / len(values[max(0, i - 1) : i + 2]) for i in range(len(values)))
+
+        return Curve(self.times, self.steps, mean(self.losses), mean(self.accuracies))
+
+
+def measured(result: dict) -> Curve:
+    steps, losses, accuracies = zip(*result["curve"], strict=True)
+    return Curve(tuple(result["ends"][s - 1] for s in steps), steps, losses, accuracies).smoothed()
+
+
+def composed(trained: dict, step_times: Sequence[tuple[int, float]], warm: Sequence[tuple[int, float]] = (), warm_steps: int = 0) -> Curve:
+    """step_times: (first step, seconds a step) for each phase; the first `warm_steps` take what `warm` says instead."""
+
+    def duration(step: int) -> float:
+        table = warm if step < warm_steps and warm else step_times
+        return [seconds for first, seconds in table if first <= step][-1]
+
+    ends, clock = [], 0.0
+    for step in range(len(trained["losses"])):
+        clock += duration(step)
+        ends.append(clock)
+    return measured({**trained, "ends": ends})

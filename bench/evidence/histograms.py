@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""What the adaptive methods chose, over the steps of C1 and C2: collectives and densities, as in the published figures 7 and 8."""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from evidence.judge import Judge
+from evidence.runs import Runner
+from evidence.study import Study
+from pliant import runlog
+
+
+def of(runner: Runner, judges: Mapping[Study, Judge], methods: Iterable[str]) -> dict[str, dict[str, dict[str, float]]]:
+    """study and method -> share of steps by scheme, density, every and late."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for study, judge in judges.items():
+        if study.network not in ("c1", "c2"):
+            continue
+        for method in methods:
+            plans = [plan for seed in judge.seeds if (method, seed) in judge.curves for plan in _plans(runner, study, method, seed)]
+            if plans:
+                found[f"{study.name}, {method}"] = {
+                    "scheme": _shares(_scheme(plan) for plan in plans),
+                    "density": _shares(_word(plan, "density=", "100%") for plan in plans),
+                    "every": _shares(_word(plan, "every=", "1") for plan in plans),
+                    "late": _shares(_word(plan, "late=", "0") for plan in plans),
+                }
+    return found
+
+
+def _plans(runner: Runner, study: Study, method: str, seed: int) -> list[str]:
+    path = runner.log_of(study.full(runner, method, seed))
+    return [str(step["plan"]) for step in runlog.read(path).steps] if path.exists() else []
+
+
+def _scheme(plan: str) -> str:
+    words = plan.split()
+    kind, scheme = words[0], next(word for word in words[1:] if "=" not in word)
+    reduce = _word(plan, "reduce=", "")
+    return f"{kind} {scheme}" + (f" ({reduce})" if scheme.startswith("shared") else "")
+
+
+def _word(plan: str, key: str, otherwise: str) -> str:
+    return next((word.removeprefix(key) for word in plan.split() if word.startswith(key)), otherwise)
+
+
+def _shares(values: Iterable[str]) -> dict[str, float]:
+    counted = Counter(values)
+    return {value: count / counted.total() for value, count in counted.most_common()}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""From curves to figures. A ratio of times is always theirs over ours: more is better for us. A target that a method never reaches counts as
+infinitely late."""
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from evidence.curves import Curve
+from evidence.methods import METHODS
+
+# Targets are plain DDP's own losses, at these shares of its steps, the median over seeds: near, middle and late in training.
+TARGETS = (0.3, 0.6, 0.9)
+OURS = "auto"
+
+Curves = dict[tuple[str, int], Curve]  # (method, seed)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """All curves of one study."""
+
+    curves: Curves
+
+    @property
+    def seeds(self) -> list[int]:
+        return sorted({seed for _, seed in self.curves})
+
+    def methods(self, family: str) -> list[str]:
+        return [name for name in dict.fromkeys(method for method, _ in self.curves) if METHODS[name].family == family]
+
+    def targets(self) -> list[float]:
+        plain = [self.curves["ddp", seed] for seed in self.seeds]
+        return [statistics.median(curve.losses[round(share * (len(curve.losses) - 1))] for curve in plain) for share in TARGETS]
+
+    def times(self, method: str, seed: int) -> list[float]:
+        """To each of the targets."""
+        return [_or_never(self.curves[method, seed].time_to_loss(target)) for target in self.targets()]
+
+    def ratios(self, theirs: str, ours: str = OURS) -> list[float]:
+        """For every seed and target."""
+        return [over(t, o) for seed in self.seeds for t, o in zip(self.times(theirs, seed), self.times(ours, seed), strict=True)]
+
+    def best(self, names: Iterable[str]) -> str:
+        """The one method of these that is soonest over all targets and seeds: the geometric mean of its times over plain DDP's, unreached ones last."""
+
+        def lateness(name: str) -> tuple[int, float]:
+            ratios = [over(o, t) for seed in self.seeds for t, o in zip(self.times("ddp", seed), self.times(name, seed), strict=True)]
+            reached = [ratio for ratio in ratios if math.isfinite(ratio)]
+            return len(ratios) - len(reached), statistics.fmean(map(math.log, reached)) if reached else 0.0
+
+        return min(names, key=lateness)
+
+    def accuracy_deltas(self, ours: str = OURS) -> list[float]:
+        """Points, after the same number of steps."""
+        return [100 * (self.curves[ours, s].final_accuracy() - self.curves["ddp", s].final_accuracy()) for s in self.seeds]
+
+    def accuracy_when_ddp_ends(self, ours: str = OURS) -> list[float]:
+        """Points over DDP's, at the moment it is done. Ours may have run out of steps by then: what it had at its end counts."""
+        return [100 * (self.curves[ours, s].at_time(self.curves["ddp", s].times[-1])[1] - self.curves["ddp", s].accuracies[-1]) for s in self.seeds]
+
+    def spread_of_dense(self) -> float:
+        """Points between the best and the worst seed of plain DDP."""
+        finals = [self.curves["ddp", seed].final_accuracy() for seed in self.seeds]
+        return 100 * (max(finals) - min(finals))
+
+    def whole(self, theirs: str, ours: str) -> list[float]:
+        """Time for all steps, theirs over ours."""
+        return [self.curves[theirs, s].times[-1] / self.curves[ours, s].times[-1] for s in self.seeds]
+
+
+def _or_never(seconds: float | None) -> float:
+    return math.inf if seconds is None else seconds
+
+
+def over(a: float, b: float) -> float:
+    """a / b, where both may be never: then nobody wins."""
+    if math.isinf(a) and math.isinf(b):
+        return 1.0
+    return a / b if b > 0 else math.inf
+
+
+def median(values: Iterable[float]) -> float:
+    return statistics.median(values)
+
+
+def of(judges: Iterable[Judge], measure: Callable[[Judge], list[float]]) -> list[float]:
+    return [value for judge in judges for value in measure(judge)]

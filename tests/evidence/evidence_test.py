@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""The arithmetic behind the evidence: curves, targets, the published system's choices, networks by step."""
+from __future__ import annotations
+
+import math
+import unittest
+
+from evidence import networks, paper, published, specs
+from evidence.curves import Curve, composed, measured
+from evidence.judge import Judge, over
+
+
+def curve(times: list[float], losses: list[float]) -> Curve:
+    return Curve(tuple(times), tuple(range(8, 8 * len(times) + 1, 8)), tuple(losses), tuple(1 - loss / 4 for loss in losses))
+
+
+class Curves(unittest.TestCase):
+    def test_arrival_lies_between_two_evaluations(self) -> None:
+        self.assertAlmostEqual(curve([1, 2, 3], [2.0, 1.0, 0.5]).time_to_loss(0.75) or 0, 2.5)
+        self.assertEqual(curve([1, 2], [2.0, 1.0]).time_to_loss(2.5), 1)
+        self.assertIsNone(curve([1, 2], [2.0, 1.0]).time_to_loss(0.5))
+
+    def test_accuracy_is_reached_from_below(self) -> None:
+        self.assertAlmostEqual(curve([1, 2, 3], [2.0, 1.0, 0.5]).time_to_accuracy(0.75) or 0, 2.0)
+
+    def test_composition_adds_up_the_phases(self) -> None:
+        trained = {"losses": [1.0] * 16, "curve": [(8, 1.0, 0.5), (16, 0.5, 0.6)]}
+        made = composed(trained, [(0, 1.0), (8, 3.0)])
+        self.assertEqual(made.times, (8.0, 32.0))
+        self.assertEqual(composed(trained, [(0, 1.0), (8, 3.0)], [(0, 2.0)], 4).times, (12.0, 36.0))
+
+    def test_one_lucky_evaluation_is_no_arrival(self) -> None:
+        result = {"ends": [1.0] * 24, "curve": [(8, 2.0, 0), (16, 0.1, 0), (24, 2.0, 0)]}
+        self.assertGreater(min(measured(result).losses), 1.0)
+
+
+class Judging(unittest.TestCase):
+    def test_ratios_are_theirs_over_ours(self) -> None:
+        slow, fast = curve([10, 20, 30], [2.0, 1.0, 0.5]), curve([1, 2, 3], [2.0, 1.0, 0.5])
+        never = curve([1, 2, 3], [2.0, 1.9, 1.8])
+        judge = Judge({("ddp", 1): slow, ("auto", 1): fast, ("fp16", 1): never})
+        self.assertTrue(all(abs(ratio - 10) < 1e-9 for ratio in judge.ratios("ddp")))
+        self.assertEqual(judge.best(["fp16", "ddp"]), "ddp")
+        self.assertTrue(math.isinf(max(judge.ratios("fp16"))))
+        self.assertEqual(over(math.inf, math.inf), 1.0)
+
+
+class Published(unittest.TestCase):
+    def test_its_formulas_give_its_table(self) -> None:
+        cells = published.cells()
+        self.assertEqual(len(cells), 108)
+        found = {figure.name: figure.value for figure in published.figures_of_the_table()}
+        self.assertLess(found["published_table_deviation"], 0.05)
+        self.assertEqual(found["published_table_same_winner"], 36)
+
+    def test_knee_is_neither_end_of_a_convex_front(self) -> None:
+        gains = dict(zip(paper.DENSITIES, (0.9, 0.8, 0.65, 0.4, 0.2), strict=True))
+        chosen = paper.choose(networks.Link(1e-3, 1e9), 11_690_000, 8, gains)
+        self.assertNotIn(chosen.density, (paper.DENSITIES[0], paper.DENSITIES[-1]))
+        self.assertIn(f"density={100 * chosen.density:g}%", paper.plan_of(chosen))
+
+
+class Networks(unittest.TestCase):
+    def test_shapes_of_the_reference(self) -> None:
+        self.assertEqual([first for first, _ in networks.C1.phases(500)], [0, 120, 240, 360])
+        c2 = networks.NETWORKS["c2"]
+        self.assertEqual([round(link.latency * 1e3) for link in c2.links], [1, 2, 4, 8, 16, 32, 32, 16, 8, 4, 2, 1, 1])
+
+    def test_load_is_what_it_says_and_proportions_stay(self) -> None:
+        for network in networks.NETWORKS.values():
+            stretch = networks.stretch_for(network, 5, 0.06, 100_000, 4, 11_690_000)
+            size = 100_000 / 11_690_000
+            mean = sum(s * networks.dense_time(networks.Link(x.latency, x.rate / x.slow_host), 100_000, 4) for s, x in zip(network.shares, (link.scaled(size, stretch) for link in network.links), strict=True))
+            self.assertAlmostEqual(mean, 0.3, places=9)
+            before, after = network.links[0], network.links[0].scaled(size, stretch)
+            self.assertAlmostEqual(after.latency * after.rate / (before.latency * before.rate), size)
+
+    def test_a_run_is_known_by_what_it_is(self) -> None:
+        one = specs.Spec("train", "cnn", "ddp", 1, 4, 100)
+        self.assertEqual(one.digest(), specs.Spec("train", "cnn", "ddp", 1, 4, 100, out="elsewhere").digest())
+        self.assertNotEqual(one.digest(), specs.Spec("train", "cnn", "ddp", 2, 4, 100).digest())
+
+
+if __name__ == "__main__":
+    unittest.main()
