@@ -257,7 +257,7 @@ class Decider {
       consider(target, evaluation.predict(*state_.in_force), goal);
       if (!out_.changed && try_something) consider_trial(evaluation);
     }
-    if (out_.changed) out_.front = front(evaluation.all());
+    if (out_.changed || inputs_.front) out_.front = front(evaluation.all());
     out_.choice = *state_.in_force;
     if (!out_.chosen) out_.chosen = evaluation.predict(out_.choice);
   }

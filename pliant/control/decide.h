@@ -22,6 +22,7 @@ struct Inputs {
   model::Inputs model = {};                                               // what predict needs
   bool changed = false;                                                   // the network is another one since the last call
   std::array<std::int64_t, plan::kCorrections> last_seen = never_seen();  // step of each correction's last timing; -1: never
+  bool front = false;                                                     // is wanted of every evaluation; changes nothing else
 
   static constexpr std::array<std::int64_t, plan::kCorrections> never_seen() {
     std::array<std::int64_t, plan::kCorrections> never{};
@@ -57,7 +58,7 @@ struct Decision {
   std::string inputs = {};          // for people
   bool evaluated = false;           // false: nothing had moved
   int candidates = 0;
-  std::vector<model::Prediction> front = {};  // of what was evaluated, if the plan changed
+  std::vector<model::Prediction> front = {};  // of what was evaluated, if the plan changed or it was asked for
   std::optional<model::Prediction> chosen = {};
   plan::Plan choice = {};
   bool changed = false;

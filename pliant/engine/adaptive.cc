@@ -67,13 +67,14 @@ model::Inputs AdaptivePolicy::inputs() const {
 
 Choice AdaptivePolicy::choose(std::uint64_t round) {
   if (!ran_.empty() && ran_.back().round == round) return *last_;
+  if (!ran_.empty() && ran_.back().round > round) ran_.clear();  // a state was restored: it goes on from an earlier round
   if (!ran_.empty()) steps_ += ran_.back().plan.kind == plan::Kind::kUpdates ? ran_.back().plan.every : 1;
-  control::Inputs now{.step = steps_, .model = inputs(), .changed = std::exchange(changed_, false)};
+  control::Inputs now{.step = steps_, .model = inputs(), .changed = std::exchange(changed_, false), .front = setup_.front};
   for (std::size_t c = 0; c < now.last_seen.size(); ++c) now.last_seen[c] = network_.last_seen(c).value_or(-1);
-  const control::Decision decision = control::decide(now, setup_.control, state_, book_);
-  last_ = Choice{decision.choice, decision.reason};
-  if (decision.chosen) last_->predicted = decision.chosen->exchange;
-  ran_.push_back({round, decision.choice});
+  const auto decision = std::make_shared<const control::Decision>(control::decide(now, setup_.control, state_, book_));
+  last_ = Choice{.plan = decision->choice, .reason = decision->reason, .decision = decision};
+  if (decision->chosen) last_->predicted = decision->chosen->exchange;
+  ran_.push_back({round, decision->choice});
   return *last_;
 }
 
@@ -134,6 +135,20 @@ void AdaptivePolicy::note_ran(std::uint64_t round, const plan::Plan& plan) {
 void AdaptivePolicy::note_result(const plan::Plan& plan, double updated_fraction) {
   if (plan.scheme != plan::Scheme::kUnion || setup_.ranks == 1) return;
   overlap_.take(model::overlap_of(updated_fraction, plan.density, setup_.ranks));
+}
+
+Outlook AdaptivePolicy::outlook(const plan::Plan& plan) {
+  if (network_.batches() == 0) return {};
+  Outlook outlook{.link = network_.link()};
+  const model::Inputs now = inputs();
+  plan::Plan plainest;
+  if (!setup_.control.candidates.engine_all_reduce) plainest.reduce = plan::AllReduce::kHalvingDoubling;
+  try {
+    outlook.wire = model::predict(plan, now, book_).wire;
+    if (compute_.known()) outlook.dense_step = model::predict(plainest, now, book_).step;
+  } catch (const ContractError&) {  // what was measured makes no sense: nothing is expected
+  }
+  return outlook;
 }
 
 std::string AdaptivePolicy::to_text() const {

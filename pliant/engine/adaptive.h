@@ -29,6 +29,7 @@ class AdaptivePolicy final : public Policy {
     control::Options control = {};
     model::EfficiencyOptions efficiency = {};
     Log log = {};
+    bool front = false;  // Choice::decision has it of every evaluation; need not be the same
   };
   AdaptivePolicy(Setup setup, std::vector<std::size_t> units);
 
@@ -37,6 +38,8 @@ class AdaptivePolicy final : public Policy {
   void note_units(const std::vector<std::size_t>& lengths) override { units_ = lengths; }
   void note_ran(std::uint64_t round, const plan::Plan& plan) override;
   void note_result(const plan::Plan& plan, double updated_fraction) override;
+
+  [[nodiscard]] Outlook outlook(const plan::Plan& plan) override;
 
   [[nodiscard]] std::string to_text() const override;
   void restore(std::string_view text) override;

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "pliant/common/buffer.h"
+#include "pliant/common/errors.h"
 #include "pliant/exchange/dense.h"
 #include "pliant/schedule/catalogue.h"
 
@@ -80,6 +81,12 @@ std::vector<std::string> gather_texts(comm::Communicator& communicator, const st
     texts[r].assign(reinterpret_cast<const char*>(rooms[r].data()), rooms[r].size());
   }
   return texts;
+}
+
+void go_on_unless(comm::Communicator& communicator, const std::string& objection, std::optional<Seconds> deadline) {
+  const auto objections = gather_texts(communicator, objection, deadline);
+  const auto first = std::ranges::find_if(objections, [](const std::string& text) { return !text.empty(); });
+  if (first != objections.end()) throw IoError(fmt::format("rank {}: {}", first - objections.begin(), *first));
 }
 
 void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Seconds> deadline) {

@@ -27,4 +27,7 @@ void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Se
 [[nodiscard]] std::vector<std::string> gather_texts(comm::Communicator& communicator, const std::string& mine,
                                                     std::optional<Seconds> deadline);
 
+// Collective. If some rank has an objection (is not empty) every rank throws the first one, as IoError.
+void go_on_unless(comm::Communicator& communicator, const std::string& objection, std::optional<Seconds> deadline);
+
 }  // namespace pliant::engine

@@ -8,6 +8,7 @@
 
 #include "pliant/engine/engine.h"
 #include "pliant/engine/fault.h"
+#include "pliant/engine/journal.h"
 #include "pliant/engine/lane.h"
 #include "pliant/engine/records.h"
 #include "pliant/exchange/terms.h"
@@ -26,6 +27,13 @@ class Tallies {
     coding_ += report.select + report.encode + report.decode;
     updated_fraction_ = report.updated_fraction;
     gain_ = report.gain;
+  }
+  // What travelled with it.
+  void add_beside(const exchange::Report& report) {
+    const std::lock_guard lock(mutex_);
+    sent_ += report.traffic.sent;
+    wire_ += report.wire;
+    coding_ += report.select + report.encode + report.decode;
   }
   void write(Summary& summary) const {
     const std::lock_guard lock(mutex_);
@@ -55,6 +63,7 @@ struct Crew {
   std::vector<std::unique_ptr<Lane>> lanes;  // at least one
   std::unique_ptr<Lane> control_lane;        // none: the first lane's communicator serves, in the caller
   std::unique_ptr<Records> records;
+  std::unique_ptr<Journal> journal;  // none: nobody wants to know
 
   [[nodiscard]] Lane& lane(std::uint64_t number) { return *lanes[number % lanes.size()]; }
   [[nodiscard]] Seconds now() const { return lanes.front()->communicator().now(); }

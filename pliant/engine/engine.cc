@@ -5,18 +5,21 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <future>
 #include <map>
 
 #include "pliant/common/errors.h"
+#include "pliant/common/hash.h"
 #include "pliant/common/version.h"
 #include "pliant/compress/measure.h"
 #include "pliant/engine/adaptive.h"
 #include "pliant/engine/agreement.h"
 #include "pliant/engine/crew.h"
 #include "pliant/engine/gradients.h"
+#include "pliant/engine/journal.h"
 #include "pliant/engine/policy.h"
 #include "pliant/engine/updates.h"
 
@@ -87,6 +90,33 @@ Facts facts_of(const std::vector<Parameter>& parameters, const std::vector<Param
   return facts;
 }
 
+std::uint64_t layout_of(const std::vector<Parameter>& parameters) {
+  std::string text;
+  for (const Parameter& parameter : parameters) text += fmt::format("{}\n{}\n{}\n", parameter.name, parameter.size, parameter.shape);
+  return pliant::hash(std::string_view(text));
+}
+
+std::string_view to_string(WarmUp warm_up) {
+  constexpr std::array<std::string_view, 3> names = {"none", "dense", "ramp"};
+  return names.at(static_cast<std::size_t>(warm_up));
+}
+
+std::string one_line(std::string text) {
+  std::erase(text, '\n');
+  return text;
+}
+
+std::optional<std::string> text_of(const std::exception_ptr& failure) {
+  if (!failure) return std::nullopt;
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception that is none of the standard library's";
+  }
+}
+
 }  // namespace
 
 class Engine::Impl {
@@ -94,11 +124,12 @@ class Engine::Impl {
   Impl(Communicators communicators, std::vector<Parameter> parameters, Options options, std::vector<Parameter> buffers)
       : parameters_(std::move(parameters)),
         buffers_(std::move(buffers)),
-        options_(std::move(options)),
+        options_(overheard(std::move(options))),
         gradients_(crew_, options_, sizes_of(parameters_)) {
     require(communicators.control != nullptr, "engine: no communicator for control");
     require(!parameters_.empty(), "engine: a model without parameters");
     agree(*communicators.control, facts_of(parameters_, buffers_, options_), options_.deadline);
+    std::unique_ptr<RunLog> log = open_log(*communicators.control);
     ranks_ = communicators.control->size();
     threads_ = !communicators.lanes.empty();
     own_all_reduce_ = (threads_ ? communicators.lanes.front() : communicators.control)->capabilities().own_all_reduce;
@@ -115,6 +146,7 @@ class Engine::Impl {
     }
     Lane& lane = crew_.control_lane != nullptr ? *crew_.control_lane : *crew_.lanes.front();
     crew_.records = std::make_unique<Records>(lane, crew_.fault, options_.deadline, kRecordTag);
+    if (log != nullptr || options_.run_log.watched) start_journal(std::move(log));
     set_plan(options_.pins);
     kind_ = policy_->choose(0).plan.kind;
   }
@@ -164,6 +196,8 @@ class Engine::Impl {
       return {};
     }
     Stepped stepped;
+    const Working working(crew_);
+    if (crew_.journal != nullptr) crew_.journal->begin_step(working.began(), coming_ ? *coming_ : plan(), epoch_of(coming_ ? *coming_ : plan()));
     ++own_steps_;
     while (updates_->next() && updates_->next()->due <= own_steps_) {
       land(model);
@@ -182,6 +216,7 @@ class Engine::Impl {
     crew_.fault.check();
     if (kind_ != plan::Kind::kUpdates) return end_step();
     require(updates_ != nullptr && updates_->based(), "engine: settling without a base");
+    const Working working(crew_);
     do {
       exchange(model, Settling::kYes);
       if (kind_ != plan::Kind::kUpdates) return;  // that was the last one, on all ranks
@@ -193,8 +228,14 @@ class Engine::Impl {
     if (kind_ != plan::Kind::kUpdates) return;  // gradients have no base
     if (updates_ == nullptr) updates_ = std::make_unique<Updates>(crew_, options_, sizes_of(parameters_), sizes_of(buffers_));
     updates_->rebase(model);
+    if (crew_.journal != nullptr) crew_.journal->give_up_landings();
     own_steps_ = 0;
-    next_exchange_ = static_cast<std::uint64_t>(choose().plan.every);
+    const Choice choice = choose();
+    next_exchange_ = static_cast<std::uint64_t>(choice.plan.every);
+    if (crew_.journal != nullptr) {
+      announce(choice.plan, choice, crew_.journal->steps());
+      coming_ = choice.plan;
+    }
   }
 
   [[nodiscard]] std::vector<std::vector<float>> base() const { return agreed(&Updates::parameters, parameters_); }
@@ -212,18 +253,29 @@ class Engine::Impl {
   void set_plan(const plan::Pins& pins) {
     pins_ = pins;
     if (is_complete(pins) || options_.control.policy == control::Policy::kFixed || ranks_ == 1) {
-      policy_ = std::make_unique<FixedPolicy>(pins, options_.warm_up, options_.warm_up_steps);
+      policy_ = std::make_unique<FixedPolicy>(pins, options_.warm_up, options_.warm_up_steps, make_onlooker());
       return;
     }
+    policy_ = make_adaptive(pins, options_.control.policy);
+  }
+
+  [[nodiscard]] std::unique_ptr<Policy> make_adaptive(const plan::Pins& pins, control::Policy how) const {
     AdaptivePolicy::Setup setup{.ranks = ranks_,
                                 .lanes = threads_ ? static_cast<int>(crew_.lanes.size()) : 0,
                                 .adam = options_.adam,
                                 .costs = costs_,
                                 .control = options_.control,
                                 .efficiency = options_.efficiency,
-                                .log = options_.log};
+                                .log = how == control::Policy::kFixed ? Log() : options_.log,
+                                .front = crew_.journal != nullptr && crew_.journal->log() != nullptr};
+    setup.control.policy = how;
     setup.control.candidates = {.pins = pins, .updates = options_.updates, .engine_all_reduce = own_all_reduce_, .shared = options_.shared};
-    policy_ = std::make_unique<AdaptivePolicy>(std::move(setup), gradients_.unit_lengths());
+    return std::make_unique<AdaptivePolicy>(std::move(setup), gradients_.unit_lengths());
+  }
+
+  // What a fixed plan should take is of interest to the log alone.
+  [[nodiscard]] std::unique_ptr<Policy> make_onlooker() const {
+    return crew_.journal == nullptr || ranks_ == 1 ? nullptr : make_adaptive({}, control::Policy::kFixed);
   }
 
   [[nodiscard]] plan::Plan plan() const { return plan_ ? *plan_ : policy_->choose(round_).plan; }
@@ -264,6 +316,7 @@ class Engine::Impl {
     require(!gradients_.step_is_open(), "engine: a state cannot be restored in the middle of a step");
     gradients_.wait();
     for (const auto& lane : crew_.lanes) lane->drain();
+    tell_the_rest();
     crew_.records->forget();
     crew_.fault.check();
     std::ranges::fill(voids_, 0);
@@ -301,10 +354,48 @@ class Engine::Impl {
     gradients_.wait();
     for (const auto& lane : crew_.lanes) lane->drain();
     if (crew_.control_lane != nullptr) crew_.control_lane->drain();
+    end_log();
   }
+
+  void note(std::span<const std::pair<std::string, double>> values) {
+    if (RunLog* log = run_log()) log->note(last_begun(), values);
+    mention_failure();
+  }
+  void phase(std::string_view name) {
+    if (RunLog* log = run_log()) log->phase(last_begun(), name);
+  }
+  void message(Severity severity, std::string_view text) {
+    if (RunLog* log = run_log()) log->message(severity, text);
+  }
+  [[nodiscard]] std::string latest() const { return crew_.journal != nullptr ? crew_.journal->latest() : std::string(); }
 
  private:
   enum class Settling : std::uint8_t { kNo, kYes };
+
+  // The training thread is busy with exchanges for as long as this lives.
+  class Working {
+   public:
+    explicit Working(Crew& crew) : crew_(crew), began_(crew.now()) {}
+    ~Working() {
+      if (crew_.journal != nullptr) crew_.journal->work(crew_.now() - began_);
+    }
+    Working(const Working&) = delete;
+    Working& operator=(const Working&) = delete;
+    [[nodiscard]] Seconds began() const { return began_; }
+
+   private:
+    Crew& crew_;
+    Seconds began_;
+  };
+
+  // Warnings go to the run log too.
+  [[nodiscard]] Options overheard(Options options) {
+    options.log = [this, said = std::move(options.log)](Severity severity, std::string_view text) {
+      if (severity == Severity::kWarning) message(severity, text);
+      if (said) said(severity, text);
+    };
+    return options;
+  }
 
   [[nodiscard]] std::vector<std::vector<float>> agreed(const Side& (Updates::*side)() const, const std::vector<Parameter>& list) const {
     require(updates_ != nullptr && updates_->based(), "engine: there is no base: the plan is of kind gradients");
@@ -324,7 +415,11 @@ class Engine::Impl {
     if (round_ > 0 && gradients_.last_updated_fraction() > 0) results_[round_ - 1] = gradients_.last_updated_fraction();
     const Choice choice = choose();
     const bool leaving = choice.plan.kind != plan::Kind::kGradients;
-    adopt(leaving ? flush_of(plan::Kind::kGradients, plan_) : choice.plan, choice.reason);
+    adopt(leaving ? flush_of(plan::Kind::kGradients, plan_) : choice.plan, choice);
+    if (crew_.journal != nullptr) {
+      crew_.journal->begin_step(crew_.now(), *plan_, epoch_);
+      crew_.journal->send(round_, *plan_, epoch_, policy_->outlook(*plan_));
+    }
     gradients_.begin_step(round_, *plan_, epoch_, patience(choice));
     if (!leaving) return;
     if (updates_ != nullptr) updates_->forget_base();
@@ -338,7 +433,8 @@ class Engine::Impl {
     const bool at_once = settling == Settling::kYes || next.late == 0;
     if (at_once || (plan_ && next.late < plan_->late)) land_all(model);
     const std::uint64_t lag = lag_of(plan_);
-    adopt(next, choice.reason);
+    adopt(next, choice);
+    if (crew_.journal != nullptr) crew_.journal->send(round_, next, epoch_, policy_->outlook(next));
     Updates::Sending sending{.number = round_,
                              .sent = own_steps_,
                              .due = own_steps_ + (at_once ? 0 : static_cast<std::uint64_t>(next.late)),
@@ -387,7 +483,8 @@ class Engine::Impl {
   // The records of all rounds before `until`.
   void take_in(std::uint64_t until) {
     for (; taken_ < until; ++taken_) {
-      const auto records = crew_.records->take(taken_);
+      const auto [records, sent] = crew_.records->take(taken_);
+      if (crew_.journal != nullptr) crew_.journal->recorded(taken_, records, sent);
       if (const auto why = disagreement(records)) fail(*why);
       if (const auto ran = plans_.find(taken_); ran != plans_.end()) {
         if (const auto result = results_.find(taken_); result != results_.end()) policy_->note_result(ran->second, result->second);
@@ -401,6 +498,7 @@ class Engine::Impl {
       }
       warn_of_rates(records);
       policy_->take_in(records);
+      mention_failure();
     }
   }
 
@@ -424,13 +522,15 @@ class Engine::Impl {
                     odd - records.begin()));
   }
 
-  void adopt(const plan::Plan& plan, const std::string& reason) {
+  void adopt(const plan::Plan& plan, const Choice& choice) {
     policy_->note_ran(round_, plan);
     plans_[round_] = plan;
+    if (crew_.journal != nullptr) announce(plan, choice, kind_ == plan::Kind::kGradients ? crew_.journal->steps() : last_begun());
+    coming_.reset();
     if (plan_ == plan) return;
     if (plan_) ++epoch_;
     plan_ = plan;
-    std::string decision = fmt::format("step {}: {} ({})", round_, to_string(plan), reason);
+    std::string decision = fmt::format("step {}: {} ({})", round_, to_string(plan), choice.reason);
     log(Severity::kInfo, decision);
     decisions_.push_back(std::move(decision));
     if (decisions_.size() > kDecisionsKept) decisions_.pop_front();
@@ -438,6 +538,99 @@ class Engine::Impl {
 
   void log(Severity severity, std::string_view text) const {
     if (options_.log) options_.log(severity, text);
+  }
+
+  // -- the run log --
+
+  [[nodiscard]] RunLog* run_log() { return crew_.journal != nullptr ? crew_.journal->log() : nullptr; }
+  [[nodiscard]] std::uint64_t last_begun() const { return std::max<std::uint64_t>(crew_.journal->steps(), 1) - 1; }
+
+  // Collective: if one rank cannot write its log, all stop here.
+  [[nodiscard]] std::unique_ptr<RunLog> open_log(comm::Communicator& control) const {
+    std::string objection = options_.objection;
+    std::unique_ptr<RunLog> log;
+    try {
+      const auto path = log_path(options_.run_log, control.rank());
+      if (path) log = std::make_unique<RunLog>(*path, [&control] { return control.now(); });
+    } catch (const IoError& error) {
+      objection = error.what();
+    }
+    go_on_unless(control, objection, options_.deadline);
+    return log;
+  }
+
+  void start_journal(std::unique_ptr<RunLog> log) {
+    const RunLogOptions& wanted = options_.run_log;
+    LogHeader header{.name = wanted.name,
+                     .versions = {{"pliant", std::string(version())}},
+                     .command = wanted.command,
+                     .rank = crew_.lanes.front()->communicator().rank(),
+                     .world = ranks_,
+                     .lanes = threads_ ? static_cast<int>(crew_.lanes.size()) : 0,
+                     .layout = layout_of(parameters_),
+                     .options = {{"plan", to_string(options_.pins)},
+                                 {"policy", std::string(to_string(options_.control.policy))},
+                                 {"deadline", options_.deadline ? to_string(*options_.deadline) : "none"},
+                                 {"clip_norm", fmt::format("{}", options_.clip_norm)},
+                                 {"check_every", std::to_string(options_.check_every)},
+                                 {"warm_up", fmt::format("{} {}", to_string(options_.warm_up), options_.warm_up_steps)}},
+                     .costs = one_line(plan::to_text(costs_)),
+                     .buckets = gradients_.unit_lengths()};
+    for (const Parameter& parameter : parameters_) header.parameters += parameter.size;
+    if (options_.updates) header.optimizer = options_.adam ? "adam" : "sgd";
+    header.versions.insert(header.versions.end(), wanted.versions.begin(), wanted.versions.end());
+    header.options.insert(header.options.end(), wanted.options.begin(), wanted.options.end());
+    if (log != nullptr) log->write(header);
+    crew_.journal = std::make_unique<Journal>(std::move(log));
+  }
+
+  // Once for each round, and only if there is something to tell.
+  void announce(const plan::Plan& plan, const Choice& choice, std::uint64_t first_step) {
+    const bool told = std::exchange(announced_round_, round_) == round_;
+    const bool evaluated = choice.decision != nullptr && choice.decision->evaluated;
+    if (announced_ == plan && (told || !evaluated)) return;
+    const auto from = std::exchange(announced_, plan);
+    if (RunLog* log = run_log()) {
+      log->write(LogDecision{.step = first_step,
+                             .round = round_,
+                             .epoch = epoch_of(plan),
+                             .plan = plan,
+                             .from = from,
+                             .reason = choice.reason,
+                             .details = choice.decision.get()});
+    }
+  }
+
+  [[nodiscard]] std::uint32_t epoch_of(const plan::Plan& next) const { return plan_ && plan_ != next ? epoch_ + 1 : epoch_; }
+
+  // A log that cannot be written any more is no reason to stop.
+  void mention_failure() {
+    const auto failure = crew_.journal != nullptr ? crew_.journal->new_failure() : std::nullopt;
+    if (failure) log(Severity::kWarning, *failure + "; nothing more is written there");
+  }
+
+  // What is known of rounds that nobody will ask about any more.
+  void tell_the_rest() {
+    if (crew_.control_lane != nullptr) crew_.control_lane->drain();
+    if (crew_.journal == nullptr) return;
+    for (std::uint64_t round = taken_; round < round_; ++round) {
+      if (const auto found = crew_.records->take_if_here(round)) crew_.journal->recorded(round, found->records, found->sent);
+    }
+    crew_.journal->flush(crew_.fault.first() == nullptr);
+  }
+
+  void end_log() {
+    tell_the_rest();
+    if (run_log() == nullptr) return;
+    const Summary all = summary();
+    run_log()->end(crew_.journal->written(), text_of(crew_.fault.first()),
+                   {.plan = all.plan,
+                    .steps = crew_.journal->written(),
+                    .exchanges = all.exchanges,
+                    .bytes = all.sent - all.control_sent,
+                    .control_bytes = all.control_sent,
+                    .voids = all.voids});
+    mention_failure();
   }
 
   const std::vector<Parameter> parameters_;
@@ -465,6 +658,9 @@ class Engine::Impl {
   std::uint32_t rates_ = 0;
   bool warned_of_rates_ = false;
   std::deque<std::string> decisions_;
+  std::optional<plan::Plan> coming_;  // updates: chosen, and in force from the next exchange on; for the log
+  std::optional<plan::Plan> announced_;
+  std::optional<std::uint64_t> announced_round_;
   bool closed_ = false;
 };
 
@@ -488,6 +684,10 @@ Summary Engine::summary() const { return impl_->summary(); }
 State Engine::state() const { return impl_->state(); }
 void Engine::restore(const State& state) { impl_->restore(state); }
 void Engine::rescale(double factor) { impl_->rescale(factor); }
+void Engine::note(std::span<const std::pair<std::string, double>> values) { impl_->note(values); }
+void Engine::phase(std::string_view name) { impl_->phase(name); }
+void Engine::message(Severity severity, std::string_view text) { impl_->message(severity, text); }
+std::string Engine::latest() const { return impl_->latest(); }
 void Engine::close() { impl_->close(); }
 
 }  // namespace pliant::engine

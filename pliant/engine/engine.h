@@ -20,6 +20,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "pliant/comm/communicator.h"
@@ -160,6 +162,14 @@ class Engine {
 
   // Multiplies the residual: the unit of the gradients has changed (a loss scale).
   void rescale(double factor);
+
+  // For the run log, if there is one. The step they belong to is the last that has begun.
+  void note(std::span<const std::pair<std::string, double>> values);
+  void phase(std::string_view name);
+  void message(Severity severity, std::string_view text);
+  // The last step that is complete, and sums over all that are, as one JSON object; empty unless there is a log or
+  // RunLogOptions::watched. From any thread.
+  [[nodiscard]] std::string latest() const;
 
   // Waits for what is under way. Afterwards nothing may be submitted.
   void close();

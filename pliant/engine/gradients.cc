@@ -309,9 +309,13 @@ void Gradients::void_together(Step& step) {
 
 void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& job, bool& passed) {
   Group& group = groups_[job.group];
+  const Seconds begin = crew_.now();
   const std::span<float> gradient = assemble(group, step);
   clip(gradient, step);
   exchange::Report report;
+  Energies energies;
+  const std::size_t stride = sample_stride(arrangement_.size());
+  if (crew_.journal != nullptr) energies.contribution = sampled_energy(gradient, stride);
   {
     const Resting resting(arrangement_, group, step, residual_.span());
     const exchange::Terms terms{.plan = step.plan,
@@ -344,6 +348,19 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
       from += static_cast<std::ptrdiff_t>(piece.size());
     }
   }
+  if (crew_.journal != nullptr) {
+    energies.residual = sampled_energy(group.bucket->residual(), stride);
+    crew_.journal->exchanged(step.number, {.span = {.group = job.group,
+                                                    .lane = static_cast<std::size_t>(job.number % crew_.lanes.size()),
+                                                    .begin = begin,
+                                                    .enter = report.traffic.entered,
+                                                    .leave = report.traffic.finished,
+                                                    .end = crew_.now(),
+                                                    .bytes = report.traffic.sent,
+                                                    .entries = group.entries.count},
+                                           .report = report,
+                                           .energies = energies});
+  }
   const std::lock_guard lock(step.mutex);
   step.updated[job.group] = report.updated_fraction;
   step.voids[job.group] = report.is_void;
@@ -365,6 +382,7 @@ void Gradients::finish(Step& step) {
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     last_updated_fraction_ += step.updated[g] * static_cast<double>(groups_[g].entries.count) / static_cast<double>(arrangement_.size());
   }
+  if (crew_.journal != nullptr) crew_.journal->landed(step.number, {std::max(0.0, (step.landed - step.last_submitted).value)});
   if (crew_.fault.first() == nullptr) crew_.records->post(step.record);
 }
 

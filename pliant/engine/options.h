@@ -29,6 +29,17 @@ enum class WarmUp : std::uint8_t { kNone, kDense, kRamp };  // kRamp: from 100 %
 enum class Severity : std::uint8_t { kDebug, kInfo, kWarning };
 using Log = std::function<void(Severity, std::string_view)>;
 
+// What is written of a run, for people and tools (docs/formats/run-log.md).
+struct RunLogOptions {
+  // Only rank 0 writes; with {rank} in the path every rank does, each its own. Empty: nobody.
+  std::string path = {};
+  std::string name = {};                                             // of the run; empty: the file's, without its ending
+  std::vector<std::string> command = {};                             // that started it
+  std::vector<std::pair<std::string, std::string>> versions = {};    // of what is around: "torch" -> "2.13.0"
+  std::vector<std::pair<std::string, std::string>> options = {};     // of the caller's, besides those below
+  bool watched = false;  // Engine::latest() will be asked for, with or without a path
+};
+
 struct Options {
   plan::Pins pins = {};  // what is fixed; nothing pinned is "auto"
   bool updates = false;  // the optimizer is at hand: plans of kind updates may be chosen
@@ -46,6 +57,8 @@ struct Options {
   // Facts of the caller's that must be alike on all ranks, by name: "torch" -> "2.13.0".
   std::vector<std::pair<std::string, std::string>> facts = {};
   Log log = {};  // called from any thread; nothing: silence
+  RunLogOptions run_log = {};
+  std::string objection = {};  // why this rank cannot take part, if it cannot: all ranks throw it together, as IoError
 };
 
 }  // namespace pliant::engine

@@ -29,13 +29,15 @@ std::vector<double> ladder(double target) {
 
 }  // namespace
 
-FixedPolicy::FixedPolicy(const plan::Pins& pins, WarmUp warm_up, std::int64_t warm_up_steps)
+FixedPolicy::FixedPolicy(const plan::Pins& pins, WarmUp warm_up, std::int64_t warm_up_steps, std::unique_ptr<Policy> onlooker)
     : plan_(settle(pins)),
       reason_(pins == plan::Pins{} ? "nothing is pinned and nothing is chosen: dense" : fmt::format("pinned: {}", to_string(pins))),
       warm_up_(plan_.scheme == plan::Scheme::kDense ? WarmUp::kNone : warm_up),
-      warm_up_steps_(static_cast<std::uint64_t>(std::max<std::int64_t>(warm_up_steps, 0))) {}
+      warm_up_steps_(static_cast<std::uint64_t>(std::max<std::int64_t>(warm_up_steps, 0))),
+      onlooker_(std::move(onlooker)) {}
 
 Choice FixedPolicy::choose(std::uint64_t step) {
+  if (onlooker_ != nullptr) (void)onlooker_->choose(step);
   if (warm_up_ == WarmUp::kNone || step >= warm_up_steps_) return {plan_, reason_};
   if (warm_up_ == WarmUp::kDense) {
     const plan::Pins dense{.kind = plan_.kind, .scheme = plan::Scheme::kDense};
@@ -50,7 +52,23 @@ Choice FixedPolicy::choose(std::uint64_t step) {
   return {plan, fmt::format("warm-up: on the way to {} within {} steps", plan::density_text(plan_.density), warm_up_steps_)};
 }
 
-void FixedPolicy::take_in(std::span<const Record>) {}
+void FixedPolicy::take_in(std::span<const Record> records) {
+  if (onlooker_ != nullptr) onlooker_->take_in(records);
+}
+
+void FixedPolicy::note_units(const std::vector<std::size_t>& lengths) {
+  if (onlooker_ != nullptr) onlooker_->note_units(lengths);
+}
+
+void FixedPolicy::note_ran(std::uint64_t round, const plan::Plan& plan) {
+  if (onlooker_ != nullptr) onlooker_->note_ran(round, plan);
+}
+
+void FixedPolicy::note_result(const plan::Plan& plan, double updated_fraction) {
+  if (onlooker_ != nullptr) onlooker_->note_result(plan, updated_fraction);
+}
+
+Outlook FixedPolicy::outlook(const plan::Plan& plan) { return onlooker_ != nullptr ? onlooker_->outlook(plan) : Outlook{}; }
 
 bool is_complete(const plan::Pins& pins) { return pins.kind && pins.scheme && (pins.density || pins.scheme == plan::Scheme::kDense); }
 

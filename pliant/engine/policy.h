@@ -3,21 +3,33 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "pliant/control/decide.h"
 #include "pliant/engine/options.h"
 #include "pliant/engine/record.h"
+#include "pliant/plan/link.h"
 #include "pliant/plan/plan.h"
 
 namespace pliant::engine {
 
 struct Choice {
   plan::Plan plan;
-  std::string reason;      // one sentence
-  Seconds predicted = {};  // exchange time; 0: not predicted
+  std::string reason;                                           // one sentence
+  Seconds predicted = {};                                       // exchange time; 0: not predicted
+  std::shared_ptr<const control::Decision> decision = nullptr;  // how it came about; none: it is fixed
+};
+
+// What is expected of a step under a plan.
+struct Outlook {
+  std::optional<plan::Link> link = {};  // as estimated now
+  std::optional<Seconds> wire = {};     // of all exchanges of a step that exchanges
+  std::optional<Seconds> dense_step = {};  // a whole step, if it exchanged dense gradients in the plainest way
 };
 
 class Policy {
@@ -32,24 +44,32 @@ class Policy {
   // What really ran in a round, where that was not the choice: the way from one kind to the other.
   virtual void note_ran(std::uint64_t round, const plan::Plan& plan) { (void)round, (void)plan; }
   virtual void note_result(const plan::Plan& plan, double updated_fraction) { (void)plan, (void)updated_fraction; }
+  // Nothing, where nothing is known. Never changes what is chosen.
+  [[nodiscard]] virtual Outlook outlook(const plan::Plan& plan) { return (void)plan, Outlook{}; }
   // For a checkpoint.
   [[nodiscard]] virtual std::string to_text() const { return {}; }
   virtual void restore(std::string_view text) { (void)text; }
 };
 
-// The pinned plan from the first step to the last, after a warm-up if there is one.
+// The pinned plan from the first step to the last, after a warm-up if there is one. An onlooker, if there is one, measures what goes
+// by and gives the outlook; nobody asks it for a plan.
 class FixedPolicy final : public Policy {
  public:
-  FixedPolicy(const plan::Pins& pins, WarmUp warm_up, std::int64_t warm_up_steps);
+  FixedPolicy(const plan::Pins& pins, WarmUp warm_up, std::int64_t warm_up_steps, std::unique_ptr<Policy> onlooker = nullptr);
 
   [[nodiscard]] Choice choose(std::uint64_t step) override;
   void take_in(std::span<const Record> records) override;
+  void note_units(const std::vector<std::size_t>& lengths) override;
+  void note_ran(std::uint64_t round, const plan::Plan& plan) override;
+  void note_result(const plan::Plan& plan, double updated_fraction) override;
+  [[nodiscard]] Outlook outlook(const plan::Plan& plan) override;
 
  private:
   plan::Plan plan_;
   std::string reason_;
   WarmUp warm_up_;
   std::uint64_t warm_up_steps_;
+  std::unique_ptr<Policy> onlooker_;
 };
 
 // Whether the text leaves nothing open that matters: kind, scheme and density (plan::parse_plan). Then nothing is chosen, and two

@@ -38,14 +38,14 @@ void Records::gather(comm::Communicator& communicator, Record mine) {
   std::memcpy(static_cast<void*>(records.data()), all.data(), ranks * sizeof(Record));
   {
     const std::lock_guard lock(mutex_);
-    here_[mine.step] = std::move(records);
+    here_[mine.step] = {std::move(records), traffic.sent};
     last_duration_ = static_cast<float>((traffic.finished - traffic.entered).value);
     total_ += traffic;
   }
   arrived_.notify_all();
 }
 
-std::vector<Record> Records::take(std::uint64_t step) {
+Records::Gathered Records::take(std::uint64_t step) {
   std::unique_lock lock(mutex_);
   arrived_.wait(lock, [&] { return here_.contains(step) || fault_.first() != nullptr; });
   const auto found = here_.extract(step);
@@ -53,6 +53,13 @@ std::vector<Record> Records::take(std::uint64_t step) {
     lock.unlock();
     fault_.check();
   }
+  return std::move(found.mapped());
+}
+
+std::optional<Records::Gathered> Records::take_if_here(std::uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  const auto found = here_.extract(step);
+  if (found.empty()) return std::nullopt;
   return std::move(found.mapped());
 }
 
@@ -64,7 +71,7 @@ void Records::wake() {
 std::vector<Record> Records::look(std::uint64_t step) {
   std::unique_lock lock(mutex_);
   arrived_.wait(lock, [&] { return here_.contains(step) || fault_.first() != nullptr; });
-  if (const auto found = here_.find(step); found != here_.end()) return found->second;
+  if (const auto found = here_.find(step); found != here_.end()) return found->second.records;
   lock.unlock();
   fault_.check();
   return {};

@@ -24,8 +24,14 @@ class Records {
   // This rank's record of a step. All ranks post the same steps in the same order. Returns at once if the lane is a thread.
   void post(Record mine);
 
-  // Everybody's records of that step, by rank: blocks until they are here, and forgets them. Throws what went wrong.
-  [[nodiscard]] std::vector<Record> take(std::uint64_t step);
+  struct Gathered {
+    std::vector<Record> records;  // by rank
+    Bytes sent;                   // by this rank, to gather them
+  };
+  // Everybody's records of that step: blocks until they are here, and forgets them. Throws what went wrong.
+  [[nodiscard]] Gathered take(std::uint64_t step);
+  // The same, if they are here already.
+  [[nodiscard]] std::optional<Gathered> take_if_here(std::uint64_t step);
 
   // The same, and they stay.
   [[nodiscard]] std::vector<Record> look(std::uint64_t step);
@@ -46,7 +52,7 @@ class Records {
   exchange::Workspace workspace_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
-  std::map<std::uint64_t, std::vector<Record>> here_;  // by step
+  std::map<std::uint64_t, Gathered> here_;  // by step
   exchange::Traffic total_;
   float last_duration_ = 0;
 };

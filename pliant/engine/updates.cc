@@ -120,6 +120,9 @@ struct Updates::Air {
   explicit Air(const Sending& as_sent) : sending(as_sent) {}
 
   const Sending sending;
+  std::optional<Seconds> begin = {};  // none: it was restored
+  std::size_t lane = 0;
+  Energies energies = {};
   OneSide sides[kSides];
   Record record;
 
@@ -182,6 +185,8 @@ std::span<const float> Updates::reference_of(Side& side, std::size_t which) cons
 void Updates::depart(Side& side, std::size_t which, Air& air) {
   if (side.size() == 0) return;
   const std::span<const float> reference = reference_of(side, which);
+  if (crew_.journal != nullptr && which == 0)
+    air.energies.contribution = sampled_energy(side.now.span(), reference, sample_stride(side.size()));
   const exchange::Terms terms{.plan = plan_of(air.sending.plan, which),
                               .step = air.sending.number,
                               .epoch = air.sending.epoch,
@@ -196,6 +201,8 @@ void Updates::depart(Side& side, std::size_t which, Air& air) {
 bool Updates::send(const Model& model, const Sending& sending) {
   require(based_, "engine: updates without a base");
   const auto air = std::make_shared<Air>(sending);
+  air->begin = crew_.now();
+  air->lane = static_cast<std::size_t>(launched_ % crew_.lanes.size());
   parameters_.read(model.parameters);
   buffers_.read(model.buffers);
 
@@ -253,6 +260,7 @@ bool Updates::send(const Model& model, const Sending& sending) {
         side.flight->travel(communicator);
         const exchange::Report& report = side.flight->report();
         air->record.wire[0] += static_cast<float>(report.wire.value);
+        if (crew_.journal != nullptr && crew_.control_lane == nullptr) crew_.journal->wait(report.wire);  // this is the caller's thread
         air->record.coding += static_cast<float>((report.select + report.encode + report.decode).value);
       }
     } catch (...) {
@@ -302,7 +310,9 @@ exchange::Report Updates::land(const Model& model) {
   const std::shared_ptr<Air> air = air_.front();
   const Seconds came = crew_.now();
   air->wait();
-  waited_ += crew_.now() - came;
+  const Seconds waited = crew_.now() - came;
+  waited_ += waited;
+  if (crew_.journal != nullptr) crew_.journal->wait(waited);
   if (crew_.fault.first() != nullptr) {
     for (std::size_t s = 0; s < kSides; ++s) {
       if (air->sides[s].flight == nullptr) continue;
@@ -316,7 +326,8 @@ exchange::Report Updates::land(const Model& model) {
   buffers_.read(model.buffers);
   const plan::Plan& plan = air->sending.plan;
   const exchange::Report report = land_side(parameters_, 0, *air);
-  const bool buffers_void = land_side(buffers_, kBuffers, *air).is_void;
+  const exchange::Report of_buffers = land_side(buffers_, kBuffers, *air);
+  const bool buffers_void = of_buffers.is_void;
   air_.pop_front();
 
   apply(parameters_, air->sending.late());
@@ -332,11 +343,33 @@ exchange::Report Updates::land(const Model& model) {
   parameters_.write(model.parameters);
   buffers_.write(model.buffers);
   crew_.tallies.add(report);
+  crew_.tallies.add_beside(of_buffers);
+  if (crew_.journal != nullptr && air->begin) tell(*air, report, of_buffers);
   const auto every = static_cast<std::uint64_t>(std::max(options_.check_every, 0));
   if (every > 0 && air->sending.number % every == 0) {
     hashes_[air->sending.number] = static_cast<std::uint32_t>(pliant::hash(std::as_bytes(parameters_.base.span())));
   }
   return report;
+}
+
+void Updates::tell(Air& air, const exchange::Report& parameters, const exchange::Report& buffers) {
+  air.energies.residual = sampled_energy(parameters_.residual.span(), sample_stride(parameters_.size()));
+  const auto one = [&](std::size_t which, const exchange::Report& report, std::size_t entries) {
+    crew_.journal->exchanged(air.sending.number, {.span = {.group = which,
+                                                           .lane = air.lane,
+                                                           .begin = *air.begin,
+                                                           .enter = report.traffic.entered,
+                                                           .leave = report.traffic.finished,
+                                                           .end = crew_.now(),
+                                                           .bytes = report.traffic.sent,
+                                                           .entries = entries},
+                                                  .report = report,
+                                                  .parameters = which == 0,
+                                                  .energies = air.energies});
+  };
+  one(0, parameters, parameters_.size());
+  if (buffers_.size() > 0) one(kBuffers, buffers, buffers_.size());
+  crew_.journal->landed(air.sending.number, {});
 }
 
 // base += result; now += result - own part, or simply the base where nothing was trained on meanwhile.

@@ -100,6 +100,7 @@ class Updates {
   [[nodiscard]] std::span<const float> reference_of(Side& side, std::size_t which) const;
   void depart(Side& side, std::size_t which, Air& air);
   exchange::Report land_side(Side& side, std::size_t which, Air& air);
+  void tell(Air& air, const exchange::Report& parameters, const exchange::Report& buffers);  // the journal
 
   Crew& crew_;
   const Options& options_;

@@ -57,6 +57,7 @@ void Flight::note_tally(const kernels::Tally& tally) {
   marks_.non_finite = tally.non_finite > 0;
   marks_.unsent = compress::energy_mark(tally.energy - tally.kept_energy);
   report_.kept = tally.kept;
+  report_.energy = tally.energy;
   report_.gain = tally.energy > 0 ? tally.kept_energy / tally.energy : 1;
 }
 

@@ -28,6 +28,7 @@ struct Report {
   std::size_t kept = 0;         // entries this rank sent
   double updated_fraction = 1;  // entries of the result that are not zero / all; dense: 1 by definition
   double gain = 1;              // energy this rank sent / energy it had accumulated
+  double energy = 0;            // accumulated, where it was counted: not in a dense exchange of gradients
   double aggregate_gain = 1;    // the same of the average over ranks, estimated (docs/algorithms.md)
   Traffic traffic;              // of the wire
   Seconds select, encode, wire, decode;

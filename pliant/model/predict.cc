@@ -133,6 +133,7 @@ class Forecast {
       last_length = unit.length;
       flights.back().ready = unit.ready;
       out.exchange += flights.back().total();
+      out.wire += flights.back().wire;
       out.bytes += flights.back().sent_bytes / (updates ? plan.every : 1);
     }
     if (flights.empty()) {

@@ -42,6 +42,7 @@ struct Prediction {
   plan::Plan plan = {};
   Seconds step = {};      // the mean over a long run
   Seconds exchange = {};  // all exchanges of an exchanging step: wire and codec
+  Seconds wire = {};      // of that, on the wire
   Seconds exposed = {};   // step - compute: what the exchange adds to a step
   double bytes = 0;       // that the busiest rank sends, per step
   double updated_fraction = 1;

@@ -49,7 +49,11 @@ std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, 
                                           const std::string& plan, std::optional<double> deadline, int check_every, std::int64_t warm_up,
                                           bool ramp, double clip_norm, bool adam, bool shared_scheme,
                                           std::vector<std::pair<std::string, std::string>> facts, py::object log, bool updates,
-                                          const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers) {
+                                          const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers,
+                                          std::string run_log, std::string run_name, std::vector<std::string> command,
+                                          std::vector<std::pair<std::string, std::string>> versions,
+                                          std::vector<std::pair<std::string, std::string>> run_options, bool watched,
+                                          std::string objection) {
   Groups groups{.control = shared<::c10d::Backend>(control), .store = shared<::c10d::Store>(store)};
   for (const py::object& lane : lanes) groups.lanes.push_back(shared<::c10d::Backend>(lane));
   engine::Options options{.pins = plan::parse_pins(plan),
@@ -63,7 +67,14 @@ std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, 
                           .warm_up_steps = warm_up,
                           .clip_norm = clip_norm,
                           .facts = std::move(facts),
-                          .log = log_to(std::move(log))};
+                          .log = log_to(std::move(log)),
+                          .run_log = {.path = std::move(run_log),
+                                      .name = std::move(run_name),
+                                      .command = std::move(command),
+                                      .versions = std::move(versions),
+                                      .options = std::move(run_options),
+                                      .watched = watched},
+                          .objection = std::move(objection)};
   if (deadline) options.deadline = Seconds{*deadline};
   const py::gil_scoped_release no_gil;
   return std::make_unique<TensorEngine>(std::move(groups), names, std::move(parameters), std::move(options), buffer_names, buffers);
@@ -111,7 +122,11 @@ void bind_engine(py::module_& module) {
       .def(py::init(&make_engine), py::kw_only(), py::arg("lanes"), py::arg("control"), py::arg("store"), py::arg("names"),
            py::arg("parameters"), py::arg("plan"), py::arg("deadline"), py::arg("check_every"), py::arg("warm_up"), py::arg("ramp"),
            py::arg("clip_norm"), py::arg("adam"), py::arg("shared"), py::arg("facts"), py::arg("log"), py::arg("updates") = false,
-           py::arg("buffer_names") = std::vector<std::string>{}, py::arg("buffers") = std::vector<at::Tensor>{})
+           py::arg("buffer_names") = std::vector<std::string>{}, py::arg("buffers") = std::vector<at::Tensor>{},
+           py::arg("run_log") = "", py::arg("run_name") = "", py::arg("command") = std::vector<std::string>{},
+           py::arg("versions") = std::vector<std::pair<std::string, std::string>>{},
+           py::arg("run_options") = std::vector<std::pair<std::string, std::string>>{}, py::arg("watched") = false,
+           py::arg("objection") = "")
       .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"))
       .def("begin_backward", &TensorEngine::begin_backward, NoGil())
       .def("rescaled", &TensorEngine::rescaled, NoGil())
@@ -143,6 +158,16 @@ void bind_engine(py::module_& module) {
           "restore", [](TensorEngine& self, const engine::State& state) { self.engine().restore(state); }, NoGil(), py::arg("state"))
       .def(
           "rescale", [](TensorEngine& self, double factor) { self.engine().rescale(factor); }, NoGil(), py::arg("factor"))
+      .def(
+          "note", [](TensorEngine& self, const std::vector<std::pair<std::string, double>>& values) { self.engine().note(values); }, NoGil(),
+          py::arg("values"))
+      .def(
+          "phase", [](TensorEngine& self, const std::string& name) { self.engine().phase(name); }, NoGil(), py::arg("name"))
+      .def(
+          "message", [](TensorEngine& self, const std::string& text) { self.engine().message(engine::Severity::kWarning, text); }, NoGil(),
+          py::arg("text"))
+      .def(
+          "latest", [](TensorEngine& self) { return self.engine().latest(); }, NoGil())
       .def(
           "close", [](TensorEngine& self) { self.engine().close(); }, NoGil());
 }

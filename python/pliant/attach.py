@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from torch import nn
 from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
-from pliant import _native, hook, model as models
+from pliant import _native, hook, model as models, telling
 from pliant.averager import Averager, Options, pins_updates
 from pliant.buffers import Buffers
 from pliant.errors import ContractError, UnsupportedError
@@ -39,6 +40,9 @@ def attach(
     scaler: object = None,
     buffers: bool = True,
     clear_momentum: bool | None = None,
+    log: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    metrics: str | None = None,
 ) -> Averager:
     """From now on pliant exchanges what this DDP object learns. Collective: every rank of its process group calls it,
     with the same arguments, which is checked.
@@ -56,10 +60,13 @@ def attach(
     buffers: under updates, floating buffers (BatchNorm's statistics) travel with every exchange; False leaves them to each rank.
     clear_momentum: under updates with every=1 and a density of at most 1 %, momentum is cleared at entries that were sent; left
     out, that of SGD and its kin (momentum_buffer); True: also Adam's; False: none.
+    log: rank 0 writes a run log there (docs/formats/run-log.md), every rank its own if the path has {rank} in it.
+    name: of the run, in log and metrics; left out, the log's.
+    metrics: Prometheus text of rank 0: "127.0.0.1:9095" (a port alone is on loopback), or a file that ends in .prom (docs/metrics.md).
     """
     module = models.unwrap(ddp)
     optimizers = None if optimizer is None else Optimizers(optimizer)
-    options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, selector)
+    options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, selector, log, name, metrics)
     if optimizers is not None:
         options = dataclasses.replace(options, adam=any(models.divides_by_second_moment(one) for one in optimizers.each))
     model = models.of_ddp(module)
@@ -98,13 +105,17 @@ def comm_hook(
     ramp: bool = False,
     check_every: int = 100,
     scaler: object = None,
+    log: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    metrics: str | None = None,
 ) -> tuple[Averager, Hook]:
     """The bare pair for `register_comm_hook(state, hook)`; it may be made before the process group. `state` is the averager.
 
     model: the module inside DDP. With it, parameters have their names in state_dict() and every step is exchanged by the plan;
-    without it the first step is a plain all-reduce, which shows the hook what there is. process_group: the one DDP was given.
+    without it the first step is a plain all-reduce, which shows the hook what there is. process_group: the one DDP was given. The rest
+    is as attach() has it; log and metrics begin with the first step.
     """
-    options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, "native")
+    options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, "native", log, name, metrics)
     if pins_updates(plan):
         raise UnsupportedError(f"plan '{plan}': a bare hook sees gradients only; plans of kind updates need pliant.attach(ddp, optimizer, plan)")
     averager = Averager(options, process_group, None if model is None else models.of(model), scaler)
@@ -123,7 +134,11 @@ def _options(
     ramp: bool,
     check_every: int,
     selector: str,
+    log: str | os.PathLike[str] | None,
+    name: str | None,
+    metrics: str | None,
 ) -> Options:
+    path = telling.check(log, metrics)
     _native.read_plan(plan)
     if selector not in ("native", "torch"):
         raise ValueError(f"selector='{selector}': 'native' or 'torch'")
@@ -145,4 +160,7 @@ def _options(
         ramp=ramp,
         check_every=check_every,
         selector=selector,
+        log=path,
+        name=name,
+        metrics=metrics,
     )

@@ -22,6 +22,7 @@ from pliant import _native, checkpoint, device, groups, hook, joining, model as 
 from pliant.desk import Desk
 from pliant.errors import ContractError, UnsupportedError
 from pliant.summary import Summary
+from pliant.telling import Telling
 from pliant.updates import Updates
 
 log = logging.getLogger("pliant")
@@ -40,6 +41,9 @@ class Options:
     check_every: int = 100
     adam: bool = False  # the optimizer divides by a second moment
     selector: str = "native"
+    log: str | None = None  # path of the run log
+    name: str | None = None  # of the run, in log and metrics
+    metrics: str | None = None  # where Prometheus finds it
 
 
 class Averager(Joinable):
@@ -74,6 +78,7 @@ class Averager(Joinable):
         self._restored = False
         self._optimizer_restored = False
         self._said: set[str] = set()
+        self._telling = Telling(options.log, options.name, options.metrics)
         self._end: weakref.finalize[..., Averager] | None = None
 
     # --- for people ---
@@ -101,6 +106,14 @@ class Averager(Joinable):
         if self._engine is None:
             return Summary(plan=_native.read_plan(self._options.plan))
         return Summary.of(self._engine.summary(), self._known_model().entries)
+
+    def note(self, **values: float) -> None:
+        """Numbers for the run log and the metrics, as of the last step: `averager.note(loss=0.31, accuracy=0.88)`."""
+        self._telling.note(values)
+
+    def phase(self, name: str) -> None:
+        """The job enters a named phase of the lab's timeline: rank 0 tells the lab, and the run log has it. Outside the lab it is only logged."""
+        self._telling.phase(name)
 
     def base(self) -> dict[str, torch.Tensor]:
         """The parameters on which all ranks agree, by name, as copies. Under gradients these are the parameters."""
@@ -172,23 +185,24 @@ class Averager(Joinable):
             return
         if self._updates is not None and not self._updates.failed and sys.exc_info()[0] is None:
             self._updates.settle()
-        last = self.summary()
-        engine, self._engine = self._engine, None
-        self._closed = last
+        engine = self._engine
+        if engine is not None:
+            engine.close()
+        self._closed = self.summary()
+        self._engine = None
         for action in self._on_close:
             action()
         self._on_close.clear()
         if self._end is not None:
             self._end.detach()
-        if engine is not None:
-            engine.close()
+        self._telling.stop(engine)
 
     # --- for the hooks ---
 
     def start(self) -> None:
         """Collective: groups of our own, and the check that all ranks mean the same."""
         model, options = self._known_model(), self._options
-        _, size = self._place()
+        rank, size = self._place()
         if size == 1:
             self._alone = True
             log.info("world size 1: nothing to average, everything stays as it is")
@@ -201,6 +215,7 @@ class Averager(Joinable):
         deadline = options.deadline if options.deadline is not None else groups.default_deadline(group)
         self._check_kind(options.plan)
         made = groups.make(group, options.lanes, deadline, desk=self._updates is not None)
+        objection = self._telling.prepare(rank)
         self._engine = _native.Engine(
             lanes=made.lanes,
             control=made.control,
@@ -220,8 +235,13 @@ class Averager(Joinable):
             updates=self._updates is not None,
             buffer_names=[name for name, _ in self._buffers()],
             buffers=[buffer for _, buffer in self._buffers()],
+            **self._telling.arguments,
+            versions=[("torch", str(torch.__version__)), ("python", platform.python_version())],
+            run_options=[("lanes", str(options.lanes)), ("selector", "torch" if on_device else "native")],
+            objection=objection,
         )
-        self._end = weakref.finalize(self, self._engine.close)
+        self._telling.start(self._engine)
+        self._end = weakref.finalize(self, _end, self._engine, self._telling)
         if self._updates is not None:
             assert made.desk is not None
             self.on_close(self._updates.stop)
@@ -360,4 +380,10 @@ def pins_updates(plan: str) -> bool:
 
 
 def _log(severity: int, text: str) -> None:
-    log.log(_LEVELS[severity], text)
+    log.log(_LEVELS[severity], text, extra={"from_engine": True})
+
+
+def _end(engine: _native.Engine, telling: Telling) -> None:
+    """Of a script that simply ends."""
+    engine.close()
+    telling.stop(engine)

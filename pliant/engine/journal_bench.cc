@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// What the run log costs a rank in a step, as JSON on stdout: {"line_us": [...], "step_us": [...], "bytes": n}, each a list over
+// repetitions of 1,000 steps; this thread's processor time, whichever thread would do it in training. line: the journal and the write
+// alone. step: with all that is done for the log's sake under a fixed plan, measuring the link, predicting and sampling energies.
+//
+// usage: journal_bench FILE   (is written, and removed)
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <vector>
+
+#include "pliant/engine/adaptive.h"
+#include "pliant/engine/journal.h"
+#include "pliant/model/coefficients.h"
+
+namespace {
+
+using namespace pliant;
+using namespace pliant::engine;
+
+constexpr int kRepetitions = 21;
+constexpr int kSteps = 1000;
+constexpr int kRanks = 8;
+constexpr std::size_t kGroups = 4;
+constexpr std::size_t kEntries = 2'500'000;  // of a group
+constexpr double kWire = 4e-3;
+
+double processor_us() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return 1e6 * static_cast<double>(now.tv_sec) + 1e-3 * static_cast<double>(now.tv_nsec);
+}
+
+enum class Everything { kNo, kYes };
+
+class Run {
+ public:
+  Run(const std::string& path, Everything everything)
+      : everything_(everything),
+        journal_(std::make_unique<RunLog>(path, [this] { return Seconds{now_ += 1e-6}; })),
+        onlooker_({.ranks = kRanks, .lanes = 2, .control = {.policy = control::Policy::kFixed}}, std::vector(kGroups, kEntries)),
+        plan_(plan::parse_plan("gradients union density=1%", "plan")),
+        values_(kEntries, 0.5F) {}
+
+  void step() {
+    const Seconds begin{now_};
+    Outlook outlook;
+    if (everything_ == Everything::kYes) {
+      (void)onlooker_.choose(round_);
+      onlooker_.note_ran(round_, plan_);
+      outlook = onlooker_.outlook(plan_);
+    }
+    journal_.begin_step(begin, plan_, 1);
+    journal_.send(round_, plan_, 1, outlook);
+    const std::size_t stride = sample_stride(kGroups * kEntries);
+    for (std::size_t g = 0; g < kGroups; ++g) {
+      Energies energies;
+      if (everything_ == Everything::kYes) energies = {sampled_energy(values_, stride), sampled_energy(values_, stride)};
+      exchange::Report report{.updated_fraction = 0.07, .gain = 0.3, .energy = 1};
+      const LogExchange span{.group = g, .lane = g % 2, .begin = begin, .enter = {now_}, .leave = {now_}, .end = {now_}, .bytes = {123'456}, .entries = kEntries};
+      journal_.exchanged(round_, {.span = span, .report = report, .energies = energies});
+    }
+    journal_.landed(round_, {1e-3});
+    std::vector<Record> records(kRanks);
+    for (Record& record : records) {
+      record.step = round_;
+      record.whole = 1e-2F;
+      record.spread = 4e-3F;
+      record.exposed = 1e-3F;
+      record.control = 1e-3F;
+      record.wire.fill(static_cast<float>(kWire / kRecordTimes * (1 + 0.01 * static_cast<double>(round_ % 7))));
+    }
+    journal_.recorded(round_, records, {192});
+    if (everything_ == Everything::kYes) onlooker_.take_in(records);
+    ++round_;
+    now_ += 1e-2;
+  }
+
+ private:
+  const Everything everything_;
+  double now_ = 0;
+  Journal journal_;
+  AdaptivePolicy onlooker_;
+  const plan::Plan plan_;
+  const std::vector<float> values_;
+  std::uint64_t round_ = 0;
+};
+
+std::vector<double> measure(const std::string& path, Everything everything) {
+  Run run(path, everything);
+  for (int step = 0; step < 100; ++step) run.step();
+  std::vector<double> times;
+  for (int repetition = 0; repetition < kRepetitions; ++repetition) {
+    const double begin = processor_us();
+    for (int step = 0; step < kSteps; ++step) run.step();
+    times.push_back((processor_us() - begin) / kSteps);
+  }
+  return times;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fmt::print(stderr, "usage: journal_bench FILE\n");
+    return 2;
+  }
+  const std::string path = argv[1];
+  const auto lines = measure(path, Everything::kNo);
+  const auto bytes = std::filesystem::file_size(path) / (100 + kRepetitions * kSteps);
+  const auto steps = measure(path, Everything::kYes);
+  std::filesystem::remove(path);
+  fmt::print("{{\"line_us\": [{:.4g}], \"step_us\": [{:.4g}], \"bytes\": {}}}\n", fmt::join(lines, ", "), fmt::join(steps, ", "), bytes);
+  return 0;
+}

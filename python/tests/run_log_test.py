@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: MIT
+"""The run log and the metrics of real training on two ranks."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+import run_log_check
+import torch
+import torch.distributed as dist
+import world
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import pliant
+from pliant import lab, metrics
+
+STEPS = 12
+HERE = Path(__file__).parent
+
+
+def _model() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(40, 300), nn.BatchNorm1d(300), nn.ReLU(), nn.Linear(300, 10))
+
+
+def _train(rank: int, steps: int, **options: Any) -> tuple[pliant.Averager, DistributedDataParallel]:
+    ddp = DistributedDataParallel(_model())
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9)
+    averager = pliant.attach(ddp, optimizer, **options)
+    torch.manual_seed(rank)
+    for _ in range(steps):
+        loss = ddp(torch.randn(16, 40)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        averager.note(loss=loss.item())
+    return averager, ddp
+
+
+def _logged(rank: int, size: int, folder: str, plan: str) -> tuple[int, int]:
+    averager, _ = _train(rank, STEPS, plan=plan, log=f"{folder}/run.jsonl", lanes=2)
+    averager.phase("later")
+    logging.getLogger("pliant").warning("a warning of %s", "ours")
+    averager.close()
+    return averager.summary().bytes_sent, averager.summary().control_bytes_sent
+
+
+@pytest.mark.parametrize("plan", ["gradients union density=5%", "gradients dense", "auto", "updates every=2 late=1 union density=10%"])
+def test_a_run_is_logged_as_documented(plan: str, tmp_path: Path) -> None:
+    (sent, control), _ = world.run(_logged, str(tmp_path), plan, ranks=2)
+    assert os.listdir(tmp_path) == ["run.jsonl"], "rank 0 alone writes"
+    lines = run_log_check.read(tmp_path / "run.jsonl")
+    run_log_check.check(lines)
+    steps = run_log_check.of_type(lines, "step")
+    assert len(steps) == STEPS
+    assert sum(step["control_bytes"] for step in steps) == control
+    assert sum(step["bytes"] for step in steps) == sent - control
+    assert lines[-1]["summary"]["bytes"] == sent - control
+    assert lines[-1]["status"] == "closed"
+    header = lines[0]
+    assert header["name"] == "run" and header["world"] == 2 and header["optimizer"] == "sgd"
+    assert header["versions"]["torch"] == torch.__version__
+    assert header["options"]["plan"] == plan
+    notes = run_log_check.of_type(lines, "note")
+    assert [note["step"] for note in notes] == list(range(STEPS))
+    assert all(note["values"]["loss"] > 0 for note in notes)
+    assert [phase["name"] for phase in run_log_check.of_type(lines, "phase")] == ["later"]
+    assert "a warning of ours" in [message["text"] for message in run_log_check.of_type(lines, "message")]
+    sending = [step for step in steps if step["round"] is not None]
+    assert all(step["seen"] > 0 for step in sending)
+    assert sending[-1]["predicted"] > 0 and sending[-1]["link"]["rate"] > 0
+    assert steps[-1]["dense_step"] is None or steps[-1]["dense_step"] > 0
+
+
+def _every_rank(rank: int, size: int, folder: str) -> None:
+    averager, _ = _train(rank, 3, plan="gradients dense", log=Path(folder) / "run-{rank}.jsonl", name="<script>é\n")
+    averager.close()
+
+
+def test_every_rank_writes_its_own_if_the_path_says_so(tmp_path: Path) -> None:
+    world.run(_every_rank, str(tmp_path), ranks=2)
+    for rank in range(2):
+        lines = run_log_check.read(tmp_path / f"run-{rank}.jsonl")
+        run_log_check.check(lines)
+        assert (lines[0]["rank"], lines[0]["name"]) == (rank, "<script>é\n")
+
+
+def _unwritable(rank: int, size: int, options: dict[str, str]) -> str:
+    ddp = DistributedDataParallel(_model())
+    with pytest.raises(OSError) as failure:
+        pliant.attach(ddp, plan="gradients dense", **options)
+    return str(failure.value)
+
+
+def test_what_cannot_be_written_is_named_on_every_rank(tmp_path: Path) -> None:
+    for options, culprit in (
+        ({"log": str(tmp_path / "missing" / "run.jsonl")}, "missing/run.jsonl"),
+        ({"log": str(tmp_path)}, str(tmp_path)),
+        ({"metrics": str(tmp_path / "missing" / "run.prom")}, "missing/run.prom"),
+        ({"metrics": "192.0.2.1:9095"}, "192.0.2.1:9095"),
+    ):
+        for text in world.run(_unwritable, options, ranks=2):
+            assert text.startswith("rank 0: ") and culprit in text, text
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("where", ["", "localhost", "host:port", "127.0.0.1:70000", "run.txt"])
+def test_metrics_that_make_no_sense_are_refused(where: str) -> None:
+    with pytest.raises(ValueError, match="metrics="):
+        metrics.read(where)
+
+
+def test_metrics_are_on_loopback_unless_told_otherwise() -> None:
+    assert metrics.read("9095") == ("127.0.0.1", 9095)
+    assert metrics.read(":9095") == ("127.0.0.1", 9095)
+    assert metrics.read("0.0.0.0:9095") == ("0.0.0.0", 9095)
+    assert metrics.read("[::1]:9095") == ("::1", 9095)
+    assert metrics.read("run.prom") == "run.prom"
+
+
+_SAMPLE = re.compile(r'(pliant_[a-z_]+)\{(?:[a-z]+="(?:[^"\\\n]|\\.)*",?)+\} (\S+)')
+
+
+def _samples(text: str) -> dict[str, float]:
+    samples = {}
+    for line in text.splitlines():
+        if line.startswith("#"):
+            assert re.fullmatch(r"# (HELP|TYPE) pliant_[a-z_]+ .+", line), line
+            continue
+        match = _SAMPLE.fullmatch(line)
+        assert match, line
+        samples[match[1]] = float(match[2])
+    return samples
+
+
+def _scraped(rank: int, size: int, folder: str) -> Any:
+    port = world.free_port()
+    averager, _ = _train(rank, 8, plan="gradients union density=5%", metrics=f"127.0.0.1:{port}", name='a "name"')
+    if rank == 0:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            found = _samples(answer.read().decode())
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/other", timeout=10)
+    dist.barrier()
+    averager.close()
+    if rank != 0:
+        return None
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10)
+    return found
+
+
+def test_metrics_are_served_while_the_run_lasts(tmp_path: Path) -> None:
+    found = world.run(_scraped, str(tmp_path), ranks=2)[0]
+    assert 5 <= found["pliant_steps_total"] <= 8
+    assert found["pliant_bytes_sent_total"] > 0
+    assert found["pliant_wire_seconds_total"] > 0
+    assert found["pliant_link_rate_bits_per_second"] > 0
+    assert found["pliant_plan_info"] == 1
+    assert found["pliant_note"] > 0
+
+
+def _to_file(rank: int, size: int, folder: str) -> int:
+    averager, _ = _train(rank, 8, plan="gradients dense", metrics=f"{folder}/run.prom", log=f"{folder}/run.jsonl")
+    averager.close()
+    return averager.summary().bytes_sent - averager.summary().control_bytes_sent
+
+
+def test_metrics_may_be_a_file(tmp_path: Path) -> None:
+    sent = world.run(_to_file, str(tmp_path), ranks=2)[0]
+    assert sorted(os.listdir(tmp_path)) == ["run.jsonl", "run.prom"], "nothing is left beside it"
+    found = _samples((tmp_path / "run.prom").read_text())
+    assert found["pliant_steps_total"] == 8 and found["pliant_bytes_sent_total"] == sent
+
+
+def _ends_without_a_word(rank: int, size: int, folder: str, plan: str) -> None:
+    script = f"""
+import sys; sys.path.insert(0, {str(HERE)!r})
+import torch.distributed as dist, run_log_test
+dist.init_process_group("gloo")
+run_log_test._train({rank}, 6, plan={plan!r}, log={folder + "/run.jsonl"!r}, metrics={folder + "/run.prom"!r})
+"""
+    dist.barrier()
+    environment = {**os.environ, "MASTER_PORT": str(int(os.environ["MASTER_PORT"]) + 1)}
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120, env=environment)
+
+
+@pytest.mark.parametrize("plan", ["gradients dense", "updates every=2 late=1 union density=10%"])
+def test_a_script_that_simply_ends_writes_its_last_lines(plan: str, tmp_path: Path) -> None:
+    world.run(_ends_without_a_word, str(tmp_path), plan, ranks=2)
+    lines = run_log_check.read(tmp_path / "run.jsonl")
+    run_log_check.check(lines)
+    assert len(run_log_check.of_type(lines, "step")) == 6
+    assert _samples((tmp_path / "run.prom").read_text())["pliant_steps_total"] == 6
+
+
+def _killed(rank: int, size: int, folder: str) -> None:
+    averager, ddp = _train(rank, 10, plan="gradients union density=5%", log=f"{folder}/run.jsonl")
+    if rank == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with pytest.raises(pliant.CommError):
+        while True:
+            ddp(torch.randn(16, 40)).square().mean().backward()
+
+
+def test_who_is_killed_leaves_whole_lines(tmp_path: Path) -> None:
+    world.run(_killed, str(tmp_path), ranks=2, expected_to_die=(0,), farewell=False)
+    assert (tmp_path / "run.jsonl").read_bytes().endswith(b"\n")
+    lines = run_log_check.read(tmp_path / "run.jsonl")
+    run_log_check.check(lines, ended=False)
+    assert len(run_log_check.of_type(lines, "step")) >= 8
+
+
+def _peer_dies(rank: int, size: int, folder: str) -> None:
+    averager, ddp = _train(rank, 5, plan="gradients dense", log=f"{folder}/run.jsonl", deadline=20.0)
+    if rank == 1:
+        os._exit(3)
+    with pytest.raises(pliant.CommError):
+        for _ in range(100):
+            ddp(torch.randn(16, 40)).square().mean().backward()
+    averager.close()
+
+
+def test_a_failure_is_in_the_last_line(tmp_path: Path) -> None:
+    world.run(_peer_dies, str(tmp_path), ranks=2, expected_to_die=(1,), farewell=False)
+    lines = run_log_check.read(tmp_path / "run.jsonl")
+    run_log_check.check(lines)
+    assert lines[-1]["status"] == "failed" and "rank 0" in lines[-1]["error"]
+    assert len(run_log_check.of_type(lines, "step")) == 5
+
+
+def test_outside_the_lab_a_phase_is_only_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PLIANT_LAB_CONTROL", raising=False)
+    assert lab.enter_phase("slow") is False
+    monkeypatch.setenv("PLIANT_LAB_CONTROL", "/nonexistent/control")
+    with pytest.raises(ValueError, match="phase 'slow': the lab does not answer"):
+        lab.enter_phase("slow")
+
+
+def _bare_hook(rank: int, size: int, folder: str) -> None:
+    ddp = DistributedDataParallel(_model())
+    averager, hook = pliant.comm_hook("gradients union density=5%", log=f"{folder}/run.jsonl")
+    ddp.register_comm_hook(averager, hook)
+    for _ in range(6):
+        ddp(torch.randn(16, 40)).square().mean().backward()
+        averager.note(loss=torch.tensor(1.5))
+    with pytest.raises(ValueError, match="a note is a number"):
+        averager.note(loss="high")  # type: ignore[arg-type]
+    averager.close()
+
+
+def test_a_bare_hook_logs_from_its_second_step_on(tmp_path: Path) -> None:
+    world.run(_bare_hook, str(tmp_path), ranks=2)
+    lines = run_log_check.read(tmp_path / "run.jsonl")
+    run_log_check.check(lines)
+    assert len(run_log_check.of_type(lines, "step")) == 5
+    assert lines[0]["optimizer"] is None
