@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Measuring and deciding: what is lost by not knowing the network (executed in simulated time), how soon a change is answered, whether
-noise makes plans flap, and what it all costs. docs/control.md explains the figures. `--tune` uses other seeds than those reported."""
+noise makes plans flap, what it all costs, and how real PyTorch ranks fare. docs/control.md explains the figures. `--tune` uses other seeds than those reported."""
 from __future__ import annotations
 
 import argparse
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 import figures
 
+PARTS = ["simulated", "loop", "lab"]
+
 # Never tune on what is reported: constants of observe and control may be tried on the first, results are told of the second.
 SEEDS = {"tune": 41_000, "report": 870_000}
 
@@ -28,7 +30,8 @@ LIMIT = 900  # seconds of real time, for any one run
 
 MARKS = {
     "regret/median": 1.02, "regret/p95": 1.08, "regret/max": 1.25, "replan_steps/p90": 10, "flaps_per_1000_steps": 2,
-    "prediction_error_smpi/p95": 0.03, "decision_share": 0.001, "control_bytes_per_step": 64,
+    "prediction_error_smpi/p95": 0.03, "decision_share": 0.001, "control_bytes_per_step": 64, "predict_ms/5000": 20,
+    "prediction_error/median": 0.08, "prediction_error/p90": 0.2, "harm": 1.03,
 }  # fmt: skip
 
 
@@ -124,6 +127,11 @@ def loop_figures(document: dict) -> list[figures.Figure]:
     ]  # fmt: skip
 
 
+def predict_figure() -> figures.Figure:
+    told = run([figures.ROOT / "build" / "release" / "pliant" / "model" / "predict_bench", 64])
+    return figures.exact("predict_ms/5000", told["per_5000_ms"], f"ms of processor time, 64 ranks; {told['candidates']} candidates were predicted")
+
+
 def missed(found: list[figures.Figure]) -> list[str]:
     return [f"{f.name} {f.value:.3g} > {MARKS[f.name]:g}" for f in found if f.name in MARKS and f.value > MARKS[f.name]]
 
@@ -131,21 +139,29 @@ def missed(found: list[figures.Figure]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tune", action="store_true", help="other seeds than those reported; writes nothing")
-    parser.add_argument("--part", choices=["simulated", "loop"], help="only this part; writes nothing")
+    parser.add_argument("--part", choices=PARTS, help="only this part; writes nothing")
     parser.add_argument("--share", type=float, default=1.0, help="of the networks; less writes nothing")
     asked = parser.parse_args()
     seed = SEEDS["tune" if asked.tune else "report"]
     found, extra = [], {}
-    if asked.part != "loop":
+    if asked.part in (None, "simulated"):
         extra["networks"] = simulated(seed, asked.share)
         print("# the worst, in simulated time")
         print(figures.table(["ranks", "link", "M params", "compute ms", "regret", "auto", "best executed"], worst_table(extra["networks"])))
         found += simulated_figures(extra["networks"])
-    if asked.part != "simulated":
+    if asked.part in (None, "loop"):
         extra["loop"] = run([figures.ROOT / "build" / "release" / "bench" / "control" / "control-loop", seed, round(asked.share * NETWORKS)])
         print("\n# what measuring and deciding costs a rank, processor time in us")
         print(figures.table(["ranks", "link", "an exchange", "a step"], [[str(c["ranks"]), c["link"], 1e6 * c["per_exchange"], 1e6 * c["per_step"]] for c in extra["loop"]["cost"]]))
-        found += loop_figures(extra["loop"])
+        found += [*loop_figures(extra["loop"]), predict_figure()]
+    if asked.part in (None, "lab") and not asked.tune:
+        sys.path.insert(0, str(figures.ROOT / "bench" / "control"))
+        import real_ranks
+
+        measured, extra["lab"] = real_ranks.measure()
+        print("\n# predicted and seen, 4 PyTorch ranks in the lab")
+        print(real_ranks.table(extra["lab"]["exchanges"]))
+        found += measured
     print()
     print(figures.show(found))
     if not asked.tune and not asked.part and asked.share == 1:

@@ -183,7 +183,11 @@ class Decider {
     out_.epoch = ++state_.epoch;
     out_.step = inputs_.step;
     out_.inputs_digest = digest(marks, inputs_, state_);
-    if (inputs_.changed) state_.unsettled_until = inputs_.step + options_.settling_steps;
+    state_.unsettled_for = std::max(0, state_.unsettled_for - 1);
+    if (inputs_.changed) {
+      state_.unsettled_until = inputs_.step + options_.settling_steps;
+      state_.unsettled_for = options_.settling_exchanges;
+    }
     if (options_.policy == Policy::kFixed) return fixed();
     const bool over = end_trial();
     if (!must_evaluate(marks)) return keep(over ? "the trial is over" : "no input has moved since the last evaluation");
@@ -219,7 +223,7 @@ class Decider {
   // Because an input moved, or because time alone allows the next step: a switch that stopped short of the goal has rested, warm-up
   // ends, the ramp has rested, a challenger waits to be confirmed, a trial is due.
   [[nodiscard]] bool must_evaluate(const std::vector<double>& marks) const {
-    if (!state_.in_force || inputs_.changed || inputs_.step < state_.unsettled_until) return true;
+    if (!state_.in_force || inputs_.changed || unsettled()) return true;
     if (state_.challenger && rested()) return true;
     if (state_.goal != state_.in_force && rested() && state_.evaluated < state_.switched + options_.dwell_steps) return true;
     if (state_.evaluated < options_.warm_up_steps && inputs_.step >= options_.warm_up_steps) return true;
@@ -230,6 +234,7 @@ class Decider {
     return moved(marks, state_.marks, inputs_.model, options_.tolerance);
   }
 
+  [[nodiscard]] bool unsettled() const { return inputs_.step < state_.unsettled_until || state_.unsettled_for > 0; }
   [[nodiscard]] bool rested() const { return state_.switched < 0 || inputs_.step - state_.switched >= options_.dwell_steps; }
   [[nodiscard]] bool warming_up() const { return inputs_.step < options_.warm_up_steps; }
   [[nodiscard]] bool ramping() const { return state_.goal && state_.goal->density < state_.in_force->density; }
@@ -305,9 +310,8 @@ class Decider {
     }
     ++state_.confirmed;
     state_.challenger = target.plan;
-    const bool unsettled = inputs_.step < state_.unsettled_until;
-    const bool at_once = unsettled || gain >= options_.better_at_once;
-    if (!unsettled && !rested()) {
+    const bool at_once = unsettled() || gain >= options_.better_at_once;
+    if (!unsettled() && !rested()) {
       out_.reason = fmt::format("{} would be {} better, but the last switch was {} steps ago", to_string(target.plan), percent(gain - 1),
                                 inputs_.step - state_.switched);
       return;
@@ -326,9 +330,9 @@ class Decider {
 
   // In warm-up denser is better as long as the step is not too long; else the policy's measure decides.
   [[nodiscard]] double gain_of(const Prediction& target, const Prediction& now, const Prediction& goal) const {
-    // On the ramp every rung is a step to the goal, worth it if the goal is.
-    if (!warming_up())
-      return std::max(advantage(target, now, options_.policy), ramping_to(goal) ? advantage(goal, now, options_.policy) : 1);
+    // On the ramp every rung down is a step to the goal, worth it if the goal is.
+    const bool down = ramping_to(goal) && target.plan.density < now.plan.density;
+    if (!warming_up()) return std::max(advantage(target, now, options_.policy), down ? advantage(goal, now, options_.policy) : 1);
     const double longest = options_.better * options_.warm_up_slowdown * goal.step.value;
     if (now.step.value > longest) return now.step.value / target.step.value;
     if (now.plan.density < target.plan.density) return target.step.value < longest / 1.2 ? options_.better_at_once : 1;
@@ -359,7 +363,7 @@ class Decider {
 
   // A scheme whose correction is stale, at the density in force or denser, in the same rhythm, for one exchange.
   void consider_trial(const Evaluation& evaluation) {
-    if (state_.challenger || inputs_.step < state_.unsettled_until) return;
+    if (state_.challenger || unsettled()) return;
     const Plan& now = *state_.in_force;
     const double least = evaluation.predict(now).speed() / options_.trial_slowdown;
     const Prediction* oldest = nullptr;

@@ -40,7 +40,8 @@ struct State {
   std::int64_t sparser = -1;            // step at which density last went down
   std::int64_t denser = -1;             // step at which it last went up
   double before_denser = 1;             // and from where
-  std::int64_t unsettled_until = -1;    // after a change of the network
+  std::int64_t unsettled_until = -1;    // after a change of the network: this step,
+  int unsettled_for = 0;                // and as many decisions more
   std::optional<plan::Plan> challenger = {};
   int confirmed = 0;  // decisions in a row at which the challenger was better
   std::optional<plan::Plan> after_trial = {};

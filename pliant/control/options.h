@@ -47,12 +47,13 @@ struct Options {
 
   // Hysteresis: another plan must be predicted 5 % better (estimates wander by about that much under noise of 20 %) at three decisions in a
   // row; at once if the network has just changed, or if it is half as good again. After a switch 20 steps of rest, except while a change
-  // settles.
+  // settles: estimates from one or two exchanges are off by 20 %, from six by half of that.
   double better = 1.05;
   int confirmations = 3;
   double better_at_once = 1.5;
   std::int64_t dwell_steps = 20;
   std::int64_t settling_steps = 10;
+  int settling_exchanges = 6;
 
   // Do no harm: whatever is not predicted to be 3 % better than the engine's own all-reduce every step is not worth its risk.
   double better_than_plain = 1.03;

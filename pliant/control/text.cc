@@ -28,6 +28,7 @@ void visit_fields(Value& state, Visit&& visit) {
   visit("denser", state.denser);
   visit("before_denser", state.before_denser);
   visit("unsettled_until", state.unsettled_until);
+  visit("unsettled_for", state.unsettled_for);
   visit("challenger", state.challenger);
   visit("confirmed", state.confirmed);
   visit("after_trial", state.after_trial);

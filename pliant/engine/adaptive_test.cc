@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <mutex>
 #include <random>
@@ -56,10 +57,12 @@ std::vector<Record> records(int ranks, std::uint64_t round, std::mt19937_64& ran
 constexpr std::uint64_t kRounds = 500;  // each takes ten times longer there
 constexpr int kSteps = 40;
 constexpr int kTrials = 2;
+constexpr std::size_t kLiveDecisions = 1'000;
 #else
 constexpr std::uint64_t kRounds = 25'000;
 constexpr int kSteps = 300;
 constexpr int kTrials = 10;
+constexpr std::size_t kLiveDecisions = 100'000;
 #endif
 
 // 100,000 decisions: policies fed the same bytes never part, through jumps of the network and saved and restored states.
@@ -161,6 +164,79 @@ TEST(Adaptive, ARankThatFailsEndsAllAndHangsNone) {
     });
     EXPECT_EQ(std::ranges::count(failures, nullptr), 1) << "trial " << trial;
   }
+}
+
+// What happens in one life of a group of engines; drawn alike on all ranks.
+struct Life {
+  int lanes;
+  int steps;
+  int victim;  // the rank that ends without a word, or none
+  int when;
+  std::vector<int> switches;  // steps at which the plan is pinned anew
+
+  static Life draw(std::mt19937_64& random, int ranks) {
+    Life life{.lanes = static_cast<int>(random() % 3),
+              .steps = 500 + static_cast<int>(random() % 3'000),
+              .victim = -1,
+              .when = 0,
+              .switches = {}};
+    if (random() % 2 == 0) life.victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+    life.when = static_cast<int>(random() % static_cast<unsigned>(life.steps));
+    for (int i = 0; i < 4; ++i) life.switches.push_back(static_cast<int>(random() % static_cast<unsigned>(life.steps)));
+    return life;
+  }
+};
+
+// One rank's part of it: delays are its own.
+void live(const Life& life, int rank, Communicators communicators, Chronicle& chronicle) {
+  constexpr std::array kPins = {"auto", "updates", "gradients", "updates late=0", "auto"};
+  Options options{.updates = true, .costs = plan::CostTable{}, .deadline = 60_s, .check_every = 50};
+  options.control.warm_up_steps = 20;
+  options.control.ramp_steps = 5;
+  options.control.stale_steps = 100;  // trials too
+  options.control.trial_period = 20;
+  Engine engine(std::move(communicators), {{.name = "a", .size = 96}, {.name = "b", .size = 32}}, options);
+  std::vector<std::vector<float>> tensors = {std::vector<float>(96, 1.0F), std::vector<float>(32, 1.0F)};
+  const std::vector<std::span<float>> parameters(tensors.begin(), tensors.end());
+  if (engine.kind() == plan::Kind::kUpdates) engine.rebase({parameters});
+  std::mt19937_64 random(static_cast<std::uint64_t>(rank) + 1);
+  for (int step = 0; step < life.steps; ++step) {
+    if (rank == life.victim && step == life.when) return;
+    for (std::size_t i = 0; i < life.switches.size(); ++i) {
+      if (step == life.switches[i]) engine.set_plan(plan::parse_pins(kPins.at(i)));
+    }
+    if (random() % 200 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 3'000));
+    if (engine.kind() == plan::Kind::kGradients) {
+      std::vector<std::vector<float>> gradient = {std::vector<float>(96, 0.01F), std::vector<float>(32, 0.02F)};
+      engine.average(std::vector<std::span<float>>(gradient.begin(), gradient.end()));
+    } else {
+      for (auto& tensor : tensors) tensor[random() % tensor.size()] += 0.01F;
+    }
+    engine.step({parameters});
+    chronicle.compare(engine.summary().steps, to_string(engine.plan()));
+  }
+  if (engine.kind() == plan::Kind::kUpdates) engine.settle({parameters});
+}
+
+// Engines that live, switch and fail as chance has it, until 100,000 plans have been compared: never two in one step, never a hang.
+TEST(Adaptive, EnginesAgreeThroughAHundredThousandDecisions) {
+  constexpr int kRanks = 4;
+  std::mt19937_64 random(11);
+  std::size_t decisions = 0;
+  int failed = 0;
+  for (int lives = 0; decisions < kLiveDecisions; ++lives) {
+    ASSERT_LT(lives, 1'000);
+    const Life life = Life::draw(random, kRanks);
+    Chronicle chronicle;
+    const auto failures = run_failing_engines("a life", kRanks, life.lanes, [&](int rank, Communicators communicators) {
+      live(life, rank, std::move(communicators), chronicle);
+    });
+    const auto fine = std::ranges::count(failures, nullptr);
+    ASSERT_EQ(fine, life.victim < 0 ? kRanks : 1) << "life " << lives;
+    failed += life.victim < 0 ? 0 : 1;
+    decisions += chronicle.compared();
+  }
+  EXPECT_GT(failed, 0);
 }
 
 }  // namespace

@@ -7,10 +7,10 @@ namespace pliant::observe {
 
 class Detector {
  public:
-  // Allowance and alarm level in units of the usual spread. Noise alone gets from 0 to the level about once in exp(2 x 0.7 x 7), 18,000
-  // timings; an outlier counts 3 - 0.7, so it takes four within a few timings. A shift of 3 spreads or more is seen at the fourth timing.
+  // Allowance and alarm level in units of the usual spread. Noise alone gets from 0 to the level about once in exp(2 x 0.7 x 6.8), 13,000
+  // timings; an outlier counts 3 - 0.7, so it takes three in a row. A shift of 3 spreads or more is seen at the third timing.
   static constexpr double kAllowance = 0.7;
-  static constexpr double kLevel = 7;
+  static constexpr double kLevel = 6.8;
   static constexpr double kClip = 3;
   // At once: slower than an outlier of 5x with three spreads of 20 % of noise on top; or two timings in a row that are 4x slower (1 % of
   // outliers come in pairs once in 10,000 timings, and the third timing corrects that); or three times faster, which no noise does.

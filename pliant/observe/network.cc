@@ -27,8 +27,9 @@ constexpr double kMostCorrection = 1.0986;  // log 3
 // After a change the link learns first.
 constexpr std::int64_t kSettling = 6;
 
-// When an exchange shows a change, control records are kept only if they still fit: within a factor of 1.8, three spreads of 20 %.
-constexpr double kStillFits = 0.588;
+// When an exchange shows a change, control records are kept only if they still fit, within so many spreads. Dropping what fits costs some
+// precision for a few exchanges; keeping what does not blames bandwidth for what latency did.
+constexpr double kStillFits = 2;
 
 // A rank's own link needs as many timings to be believed, and to be this many deviations away from the common one.
 constexpr std::size_t kRankRows = 8;
@@ -80,7 +81,7 @@ Network::Taken Network::take(const Batch& batch) {
       controls_.forget(static_cast<std::size_t>(controls_belong));
       exchanges_.forget(static_cast<std::size_t>(controls_belong));
     }
-    if (changed && std::abs(control_ratio) > kStillFits) controls_.forget(1);
+    if (changed && std::abs(control_ratio) > kStillFits * spread_) controls_.forget(1);
     changed = changed || controls_belong > 0;
   }
   if (changed) since_change_ = 0;
