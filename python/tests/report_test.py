@@ -342,3 +342,12 @@ def test_the_picture(tmp_path: Path) -> None:
     assert picture.startswith(b"\x89PNG") and int.from_bytes(picture[16:20], "big") == 1400
     assert report(Made([runlogs.header()]).write(tmp_path / "bare.jsonl"), "--png", tmp_path / "bare.png") == 0
     assert len((tmp_path / "bare.png").read_bytes()) < len(picture)
+
+
+def test_a_trial_is_no_change(tmp_path: Path) -> None:
+    """As the engine writes them: `changed` on the first decision, and on the way back from a trial."""
+    made = runlogs.made(steps=60)
+    first, kept, tried = made.of("decision")
+    first["changed"] = True
+    made.lines.insert(made.lines.index(tried) + 1, kept | {"from": runlogs.STAR, "changed": True})
+    assert runlog.read(made.write(tmp_path / "run.jsonl")).moves() == ["first", "kept", "trial", "kept"]
