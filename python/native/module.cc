@@ -12,6 +12,7 @@
 #include "pliant/common/version.h"
 #include "pliant/plan/pins.h"
 #include "pliant/plan/plan.h"
+#include "python/native/desk.h"
 #include "python/native/engine.h"
 #include "python/native/errors.h"
 #include "python/native/layout.h"
@@ -120,6 +121,7 @@ void bind_engine(py::module_& module) {
       .def_property_readonly("is_updates", [](TensorEngine& self) { return self.engine().kind() == plan::Kind::kUpdates; })
       .def("step", &TensorEngine::step, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("settle", &TensorEngine::settle, NoGil(), py::arg("parameters"), py::arg("buffers"))
+      .def("meet", &TensorEngine::meet, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("rebase", &TensorEngine::rebase, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("clear_at_sent", &TensorEngine::clear_at_sent, NoGil(), py::arg("tensors"))
       .def(
@@ -147,6 +149,30 @@ void bind_engine(py::module_& module) {
           "close", [](TensorEngine& self) { self.engine().close(); }, NoGil());
 }
 
+void bind_desk(py::module_& module) {
+  py::class_<Desk>(module, "Desk")
+      .def(py::init([](const py::object& backend, const py::object& store, double deadline) {
+             return std::make_unique<Desk>(shared<::c10d::Backend>(backend), shared<::c10d::Store>(store), Seconds{deadline});
+           }),
+           py::arg("backend"), py::arg("store"), py::arg("deadline"))
+      .def_property_readonly("rank", &Desk::rank)
+      .def_property_readonly("size", &Desk::size)
+      .def(
+          "gather",
+          [](Desk& self, const py::bytes& mine) {
+            const std::string text = mine;
+            std::vector<std::string> texts;
+            {
+              const py::gil_scoped_release no_gil;
+              texts = self.gather(text);
+            }
+            return std::vector<py::bytes>(texts.begin(), texts.end());
+          },
+          py::arg("mine"))
+      .def("sum", &Desk::sum, NoGil(), py::arg("tensor"))
+      .def("broadcast", &Desk::broadcast, NoGil(), py::arg("tensor"));
+}
+
 }  // namespace
 }  // namespace pliant::native
 
@@ -169,4 +195,5 @@ PYBIND11_MODULE(_native, module) {
   pliant::native::bind_values(module);
   pliant::native::bind_state(module);
   pliant::native::bind_engine(module);
+  pliant::native::bind_desk(module);
 }
