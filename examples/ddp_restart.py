@@ -3,7 +3,8 @@
 
 Run: TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --standalone --nproc-per-node 2 --max-restarts 2 ddp_restart.py --folder checkpoints
 (The variable gives each attempt a store of its own: in a shared one Gloo finds the addresses of processes that are gone.)
-Each rank keeps a file of its own: the averager's state (what this rank has not sent yet) differs between ranks.
+Each rank keeps a file of its own: the averager's state (what this rank has not sent yet) differs between ranks. Under a plan of kind
+updates so do the parameters and the optimizer (--plan "updates every=4 late=2 union density=5%").
 """
 import argparse
 import os
@@ -32,6 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--plan", default="gradients union density=5% values=int8")
     parser.add_argument("--fail-at", type=int, default=-1, help="rank 1 fails at this step, the first time")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +44,7 @@ def main() -> None:
     torch.manual_seed(3)
     model = DistributedDataParallel(nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 1)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    averager = pliant.attach(model, optimizer, plan="gradients union density=5% values=int8", deadline=20)
+    averager = pliant.attach(model, optimizer, plan=options.plan, deadline=20)
 
     # The newest checkpoint that every rank has.
     mine = max((int(path.stem.split("-")[0]) for path in options.folder.glob(f"*-{rank}.pt")), default=0)
@@ -65,9 +67,8 @@ def main() -> None:
         optimizer.zero_grad()
         nn.functional.mse_loss(model(inputs), targets).backward()
         optimizer.step()
-    if rank == 0:
-        print("weights add up to", float(sum(parameter.double().sum() for parameter in model.parameters())).hex(), flush=True)
-    averager.close()
+    averager.close()  # under updates ranks hold the same parameters from here on
+    print(f"rank {rank}: weights add up to", float(sum(parameter.double().sum() for parameter in model.parameters())).hex(), flush=True)
     dist.destroy_process_group()
 
 

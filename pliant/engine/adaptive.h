@@ -62,7 +62,7 @@ class AdaptivePolicy final : public Policy {
   observe::Level overlap_;  // of the ranks' selections
   bool changed_ = false;
   std::optional<plan::Link> told_;  // instead of what is measured
-  std::int64_t steps_ = 0;  // of training: an exchange of updates is worth `every` of them
+  std::int64_t steps_ = 0;          // of training: an exchange of updates is worth `every` of them
   struct Ran {
     std::uint64_t round;
     plan::Plan plan;

@@ -33,8 +33,8 @@ Dial dial(std::string name, Part Options::*part, Number Part::*number, double le
 
 template <typename Number>
 Dial guard(std::string name, Number control::Guards::*number, double least, double most = kNoLimit) {
-  return {std::move(name), least, most, [=](Options& options, double value) { options.control.guards.*number = static_cast<Number>(value); },
-          std::is_integral_v<Number>};
+  return {std::move(name), least, most,
+          [=](Options& options, double value) { options.control.guards.*number = static_cast<Number>(value); }, std::is_integral_v<Number>};
 }
 
 const std::vector<Dial>& dials() {
@@ -75,7 +75,8 @@ void turn_dial(Options& options, std::string_view name, double value) {
   const bool fits = std::isfinite(value) && value >= found->least && value <= found->most && (!found->whole || value == std::floor(value));
   if (!fits) {
     const std::string most = found->most == kNoLimit ? "up" : fmt::format("to {:g}", found->most);
-    throw InputError(fmt::format("dial {}={:g}: it goes from {:g} {}{}", name, value, found->least, most, found->whole ? ", in whole numbers" : ""));
+    throw InputError(
+        fmt::format("dial {}={:g}: it goes from {:g} {}{}", name, value, found->least, most, found->whole ? ", in whole numbers" : ""));
   }
   found->turn(options, value);
 }

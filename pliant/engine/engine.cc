@@ -2,7 +2,6 @@
 #include "pliant/engine/engine.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +17,7 @@
 #include "pliant/engine/adaptive.h"
 #include "pliant/engine/agreement.h"
 #include "pliant/engine/crew.h"
+#include "pliant/engine/facts.h"
 #include "pliant/engine/gradients.h"
 #include "pliant/engine/journal.h"
 #include "pliant/engine/policy.h"
@@ -47,47 +47,10 @@ std::uint64_t lag_of(const std::optional<plan::Plan>& plan) {
   return static_cast<std::uint64_t>(std::max(1, (plan->late + plan->every - 1) / plan->every));
 }
 
-// Every number that steers decisions, as one fact.
-std::string steering(const Options& options) {
-  const control::Options& c = options.control;
-  const model::EfficiencyOptions& e = options.efficiency;
-  return fmt::format("{} {} {} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} | {} {} {} {} {} {} {} {} {}",
-                     c.guards.least_density_updates, c.guards.least_density_gradients, c.guards.sparse_every, c.guards.most_every,
-                     c.guards.most_late, c.guards.most_late_adam, options.shared, c.warm_up_steps, c.warm_up_slowdown, c.ramp_start,
-                     c.ramp_factor, c.ramp_steps, c.better, c.confirmations, c.better_at_once, c.dwell_steps, c.settling_steps,
-                     c.settling_exchanges, c.better_than_plain, c.repay_steps, c.stale_steps, c.trial_period, c.tolerance, e.p_updates,
-                     e.p_gradients, e.q_sparse, e.q_shared, fmt::join(e.every, ","), fmt::join(e.every_adam, ","), e.late_scale,
-                     e.late_scale_adam, c.trial_slowdown);
-}
-
 std::vector<std::size_t> sizes_of(const std::vector<Parameter>& parameters) {
   std::vector<std::size_t> sizes;
   for (const Parameter& parameter : parameters) sizes.push_back(parameter.size);
   return sizes;
-}
-
-Facts facts_of(const std::vector<Parameter>& parameters, const std::vector<Parameter>& buffers, const Options& options) {
-  Facts facts = {{"the version of pliant", std::string(version())}};
-  facts.insert(facts.end(), options.facts.begin(), options.facts.end());
-  facts.insert(facts.end(), {{"plan", to_string(options.pins)},
-                             {"whether the optimizer is attached", options.updates ? "yes" : "no"},
-                             {"check_every", std::to_string(options.check_every)},
-                             {"warm_up", fmt::format("{} {}", static_cast<int>(options.warm_up), options.warm_up_steps)},
-                             {"policy", std::string(to_string(options.control.policy))},
-                             {"the kind of optimizer", options.adam ? "Adam-like" : "SGD-like"},
-                             {"the numbers that steer decisions", steering(options)},
-                             {"clip_norm", fmt::format("{}", options.clip_norm)},
-                             {"the number of parameters", std::to_string(parameters.size())}});
-  const auto tell = [&facts](std::string_view what, const std::vector<Parameter>& tensors) {
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-      facts.emplace_back(fmt::format("{} {}", what, t), fmt::format("{} ({} entries{}{})", tensors[t].name, tensors[t].size,
-                                                                    tensors[t].shape.empty() ? "" : ", ", tensors[t].shape));
-    }
-  };
-  tell("parameter", parameters);
-  facts.emplace_back("the number of buffers", std::to_string(buffers.size()));
-  tell("buffer", buffers);
-  return facts;
 }
 
 std::uint64_t layout_of(const std::vector<Parameter>& parameters) {
@@ -197,7 +160,8 @@ class Engine::Impl {
     }
     Stepped stepped;
     const Working working(crew_);
-    if (crew_.journal != nullptr) crew_.journal->begin_step(working.began(), coming_ ? *coming_ : plan(), epoch_of(coming_ ? *coming_ : plan()));
+    if (crew_.journal != nullptr)
+      crew_.journal->begin_step(working.began(), coming_ ? *coming_ : plan(), epoch_of(coming_ ? *coming_ : plan()));
     ++own_steps_;
     while (updates_->next() && updates_->next()->due <= own_steps_) {
       land(model);
@@ -211,17 +175,21 @@ class Engine::Impl {
     return stepped;
   }
 
-  // A rank that has come here goes on exchanging with those that have not, until one exchange finds everybody here.
   void settle(const Model& model) {
+    if (exchange_until_all_are_here(model)) updates_->return_to_base(model);
+  }
+
+  void meet(const Model& model) {
     crew_.fault.check();
-    if (kind_ != plan::Kind::kUpdates) return end_step();
-    require(updates_ != nullptr && updates_->based(), "engine: settling without a base");
-    const Working working(crew_);
-    do {
-      exchange(model, Settling::kYes);
-      if (kind_ != plan::Kind::kUpdates) return;  // that was the last one, on all ranks
-    } while (!all_settled());
-    updates_->return_to_base(model);
+    if (kind_ == plan::Kind::kUpdates && updates_ != nullptr && updates_->based()) updates_->set_aside(model);
+    try {
+      if (!exchange_until_all_are_here(model)) return;
+      updates_->return_to_base(model);
+    } catch (...) {
+      if (updates_ != nullptr) updates_->take_back(model);
+      throw;
+    }
+    updates_->take_back(model);
   }
 
   void rebase(const Model& model) {
@@ -415,6 +383,23 @@ class Engine::Impl {
     return tensors;
   }
 
+  // A rank that has come here goes on exchanging with those that have not, until one exchange finds everybody here. Returns
+  // whether there is still a base: the last exchange may have been one that changes the kind, on all ranks.
+  bool exchange_until_all_are_here(const Model& model) {
+    crew_.fault.check();
+    if (kind_ != plan::Kind::kUpdates) {
+      end_step();
+      return false;
+    }
+    require(updates_ != nullptr && updates_->based(), "engine: settling without a base");
+    const Working working(crew_);
+    do {
+      exchange(model, Settling::kYes);
+      if (kind_ != plan::Kind::kUpdates) return false;
+    } while (!all_settled());
+    return true;
+  }
+
   void begin_step() {
     gradients_.wait();
     policy_->note_units(gradients_.unit_lengths());
@@ -438,6 +423,7 @@ class Engine::Impl {
     const plan::Plan next = leaving ? flush_of(plan::Kind::kUpdates, plan_) : choice.plan;
     const bool at_once = settling == Settling::kYes || next.late == 0;
     if (at_once || (plan_ && next.late < plan_->late)) land_all(model);
+    if (leaving) updates_->take_back(model);  // what was laid aside is flushed with the rest
     const std::uint64_t lag = lag_of(plan_);
     adopt(next, choice);
     if (crew_.journal != nullptr) crew_.journal->send(round_, next, epoch_, policy_->outlook(next));
@@ -680,6 +666,7 @@ void Engine::end_step() { impl_->end_step(); }
 plan::Kind Engine::kind() const { return impl_->kind(); }
 Stepped Engine::step(const Model& model) { return impl_->step(model); }
 void Engine::settle(const Model& model) { impl_->settle(model); }
+void Engine::meet(const Model& model) { impl_->meet(model); }
 void Engine::rebase(const Model& model) { impl_->rebase(model); }
 std::vector<std::vector<float>> Engine::base() const { return impl_->base(); }
 std::vector<std::vector<float>> Engine::agreed_buffers() const { return impl_->agreed_buffers(); }

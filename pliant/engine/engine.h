@@ -143,6 +143,8 @@ class Engine {
   Stepped step(const Model& model);
   // Collective: exchanges and lands until every rank has come here. Afterwards nothing is in flight and parameters = base.
   void settle(const Model& model);
+  // The same, but this rank's progress since its last exchange stays its own: afterwards parameters = base + progress.
+  void meet(const Model& model);
   // Collective in spirit: these, the same on all ranks, are the base now. Residual and flights are dropped.
   void rebase(const Model& model);
   [[nodiscard]] std::vector<std::vector<float>> base() const;            // by parameter

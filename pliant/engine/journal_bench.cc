@@ -60,7 +60,14 @@ class Run {
       Energies energies;
       if (everything_ == Everything::kYes) energies = {sampled_energy(values_, stride), sampled_energy(values_, stride)};
       exchange::Report report{.updated_fraction = 0.07, .gain = 0.3, .energy = 1};
-      const LogExchange span{.group = g, .lane = g % 2, .begin = begin, .enter = {now_}, .leave = {now_}, .end = {now_}, .bytes = {123'456}, .entries = kEntries};
+      const LogExchange span{.group = g,
+                             .lane = g % 2,
+                             .begin = begin,
+                             .enter = {now_},
+                             .leave = {now_},
+                             .end = {now_},
+                             .bytes = {123'456},
+                             .entries = kEntries};
       journal_.exchanged(round_, {.span = span, .report = report, .energies = energies});
     }
     journal_.landed(round_, {1e-3});

@@ -151,6 +151,7 @@ void Updates::drop_flights() {
 
 void Updates::forget_base() {
   based_ = false;
+  aside_.clear();
   last_sending_.reset();
   waited_ = {};
   hashes_.clear();
@@ -173,6 +174,38 @@ void Updates::return_to_base(const Model& model) {
   require(air_.empty(), "engine: {} exchanges are in flight", air_.size());
   std::ranges::copy(parameters_.base.span(), parameters_.now.span().begin());
   parameters_.write(model.parameters);
+}
+
+// A buffer that is not finite in the base (a mask) has no progress: it stays as it is.
+void Updates::set_aside(const Model& model) {
+  aside_.clear();
+  parameters_.read(model.parameters);
+  buffers_.read(model.buffers);
+  for (std::size_t s = 0; s < kSides; ++s) {
+    const std::span<const float> reference = reference_of(side(s), s);
+    const auto now = side(s).now.span();
+    auto& progress = aside_.emplace_back(now.size(), 0.0F);
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      if (!std::isfinite(reference[i])) continue;
+      progress[i] = now[i] - reference[i];
+      now[i] = reference[i];
+    }
+  }
+  parameters_.write(model.parameters);
+  buffers_.write(model.buffers);
+}
+
+void Updates::take_back(const Model& model) {
+  if (aside_.empty()) return;
+  parameters_.read(model.parameters);
+  buffers_.read(model.buffers);
+  for (std::size_t s = 0; s < kSides; ++s) {
+    const auto now = side(s).now.span();
+    for (std::size_t i = 0; i < now.size(); ++i) now[i] += aside_[s][i];
+  }
+  aside_.clear();
+  parameters_.write(model.parameters);
+  buffers_.write(model.buffers);
 }
 
 std::span<const float> Updates::reference_of(Side& side, std::size_t which) const {

@@ -62,6 +62,9 @@ class Updates {
   [[nodiscard]] bool based() const { return based_; }
   void forget_base();                       // gradients from now on
   void return_to_base(const Model& model);  // parameters = base: nothing is in flight
+  // Progress is laid aside: parameters = reference. It comes back on top of whatever the base is by then.
+  void set_aside(const Model& model);
+  void take_back(const Model& model);
 
   struct Sending {
     std::uint64_t number = 0;  // of the exchange, the same on all ranks
@@ -98,6 +101,7 @@ class Updates {
   void drop_flights();
   void apply(Side& side, bool late);
   [[nodiscard]] std::span<const float> reference_of(Side& side, std::size_t which) const;
+  [[nodiscard]] Side& side(std::size_t which) { return which == 0 ? parameters_ : buffers_; }
   void depart(Side& side, std::size_t which, Air& air);
   exchange::Report land_side(Side& side, std::size_t which, Air& air);
   void tell(Air& air, const exchange::Report& parameters, const exchange::Report& buffers);  // the journal
@@ -108,6 +112,7 @@ class Updates {
   Side buffers_;
   bool based_ = false;
   std::deque<std::shared_ptr<Air>> air_;           // oldest first
+  std::vector<std::vector<float>> aside_;          // progress, by side; none: it is in the parameters
   std::vector<float> last_sent_;                   // own part that landed last; only kept where asked for
   std::uint64_t launched_ = 0;                     // by this engine
   std::map<std::uint64_t, std::uint32_t> hashes_;  // of the base, by the exchange that had just landed

@@ -239,6 +239,39 @@ TEST(Updates, RanksThatSkipStepsAreWaitedForAndServed) {
   }
 }
 
+// Meeting is settling without giving one's progress away: it comes back on top of the base.
+TEST(Updates, MeetingKeepsProgressUnlessTheKindIsLeft) {
+  for (const std::string plan :
+       {"updates every=3 late=2 union density=10%", "updates every=3 late=0 srs density=10%", "updates every=3 late=4 dense"}) {
+    for (const bool leaving : {false, true}) {
+      Table table(3);
+      Bases bases;
+      run_engines("meeting", 3, 2, [&](int rank, Communicators communicators) {
+        Engine engine(std::move(communicators), named("p", kSizes), options(plan), named("b", kBufferSizes));
+        Worker worker(rank);
+        engine.rebase(worker.model());
+        for (int step = 0; step < 8; ++step) {  // two steps after the last exchange
+          worker.optimize(static_cast<std::uint64_t>(step));
+          engine.step(worker.model());
+        }
+        const auto mean = table.total(rank, sum(worker.parameters) + sum(engine.state().residual));
+        if (leaving) engine.set_plan(plan::parse_pins("gradients dense"));
+        engine.meet(worker.model());
+        EXPECT_TRUE(std::isinf(worker.buffers[1][1]));
+        if (leaving) {
+          EXPECT_NEAR(table.total(rank, sum(worker.parameters)), mean, 0.05) << plan;
+          bases.compare(0, worker.parameters);
+          return;
+        }
+        EXPECT_NEAR(table.total(rank, sum(worker.parameters) + sum(engine.state().residual)), mean, 0.05) << plan;
+        EXPECT_TRUE(engine.state().in_flight.empty());
+        bases.compare(0, engine.base());
+        EXPECT_NE(engine.base(), worker.parameters) << "two steps of progress";
+      });
+    }
+  }
+}
+
 // Those who settle have landed what the others still have in the air: neither hashes nor choices may depend on that.
 TEST(Updates, RanksSettleFarApartUnderPlansThatLandLate) {
   for (const std::string plan : {"updates every=1 late=3 union density=10%", "updates every=1 late=2", "updates"}) {

@@ -154,6 +154,7 @@ void TensorEngine::begin_backward() {
 }
 
 engine::Stepped TensorEngine::step(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+  RECORD_USER_SCOPE("pliant::step");
   const Memories memories(parameters, buffers);
   const engine::Stepped stepped = engine_.step(memories.model());
   if (stepped.sent || stepped.landed) memories.note_writing();
@@ -161,8 +162,16 @@ engine::Stepped TensorEngine::step(const std::vector<at::Tensor>& parameters, co
 }
 
 void TensorEngine::settle(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+  RECORD_USER_SCOPE("pliant::settle");
   const Memories memories(parameters, buffers);
   engine_.settle(memories.model());
+  memories.note_writing();
+}
+
+void TensorEngine::meet(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+  RECORD_USER_SCOPE("pliant::settle");
+  const Memories memories(parameters, buffers);
+  engine_.meet(memories.model());
   memories.note_writing();
 }
 

@@ -41,6 +41,7 @@ class TensorEngine {
   // autograd afterwards. Without the GIL.
   engine::Stepped step(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
   void settle(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
+  void meet(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
   void rebase(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
   void clear_at_sent(const std::vector<at::Tensor>& tensors);
 

@@ -16,6 +16,7 @@
 #include "pliant/plan/link.h"
 #include "pliant/plan/pins.h"
 #include "pliant/plan/plan.h"
+#include "python/native/desk.h"
 #include "python/native/engine.h"
 #include "python/native/errors.h"
 #include "python/native/layout.h"
@@ -61,8 +62,8 @@ std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, 
                                           const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers,
                                           std::string run_log, std::string run_name, std::vector<std::string> command,
                                           std::vector<std::pair<std::string, std::string>> versions,
-                                          std::vector<std::pair<std::string, std::string>> run_options, bool watched,
-                                          std::string objection, const std::string& policy, const std::map<std::string, double>& dials) {
+                                          std::vector<std::pair<std::string, std::string>> run_options, bool watched, std::string objection,
+                                          const std::string& policy, const std::map<std::string, double>& dials) {
   Groups groups{.control = shared<::c10d::Backend>(control), .store = shared<::c10d::Store>(store)};
   for (const py::object& lane : lanes) groups.lanes.push_back(shared<::c10d::Backend>(lane));
   engine::Options options{.pins = plan::parse_pins(plan),
@@ -132,12 +133,11 @@ void bind_engine(py::module_& module) {
       .def(py::init(&make_engine), py::kw_only(), py::arg("lanes"), py::arg("control"), py::arg("store"), py::arg("names"),
            py::arg("parameters"), py::arg("plan"), py::arg("deadline"), py::arg("check_every"), py::arg("warm_up"), py::arg("ramp"),
            py::arg("clip_norm"), py::arg("adam"), py::arg("shared"), py::arg("facts"), py::arg("log"), py::arg("updates") = false,
-           py::arg("buffer_names") = std::vector<std::string>{}, py::arg("buffers") = std::vector<at::Tensor>{},
-           py::arg("run_log") = "", py::arg("run_name") = "", py::arg("command") = std::vector<std::string>{},
+           py::arg("buffer_names") = std::vector<std::string>{}, py::arg("buffers") = std::vector<at::Tensor>{}, py::arg("run_log") = "",
+           py::arg("run_name") = "", py::arg("command") = std::vector<std::string>{},
            py::arg("versions") = std::vector<std::pair<std::string, std::string>>{},
            py::arg("run_options") = std::vector<std::pair<std::string, std::string>>{}, py::arg("watched") = false,
-           py::arg("objection") = "", py::arg("policy") = "auto",
-           py::arg("dials") = std::map<std::string, double>{})
+           py::arg("objection") = "", py::arg("policy") = "auto", py::arg("dials") = std::map<std::string, double>{})
       .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"))
       .def("begin_backward", &TensorEngine::begin_backward, NoGil())
       .def("rescaled", &TensorEngine::rescaled, NoGil())
@@ -146,6 +146,7 @@ void bind_engine(py::module_& module) {
       .def_property_readonly("is_updates", [](TensorEngine& self) { return self.engine().kind() == plan::Kind::kUpdates; })
       .def("step", &TensorEngine::step, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("settle", &TensorEngine::settle, NoGil(), py::arg("parameters"), py::arg("buffers"))
+      .def("meet", &TensorEngine::meet, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("rebase", &TensorEngine::rebase, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("clear_at_sent", &TensorEngine::clear_at_sent, NoGil(), py::arg("tensors"))
       .def(
@@ -176,8 +177,8 @@ void bind_engine(py::module_& module) {
       .def(
           "rescale", [](TensorEngine& self, double factor) { self.engine().rescale(factor); }, NoGil(), py::arg("factor"))
       .def(
-          "note", [](TensorEngine& self, const std::vector<std::pair<std::string, double>>& values) { self.engine().note(values); }, NoGil(),
-          py::arg("values"))
+          "note", [](TensorEngine& self, const std::vector<std::pair<std::string, double>>& values) { self.engine().note(values); },
+          NoGil(), py::arg("values"))
       .def(
           "phase", [](TensorEngine& self, const std::string& name) { self.engine().phase(name); }, NoGil(), py::arg("name"))
       .def(
@@ -194,6 +195,30 @@ std::vector<std::string> simd_targets() {
   std::vector<std::string> names;
   for (const auto& target : kernels::targets()) names.push_back(target.name);
   return names;
+}
+
+void bind_desk(py::module_& module) {
+  py::class_<Desk>(module, "Desk")
+      .def(py::init([](const py::object& backend, const py::object& store, double deadline) {
+             return std::make_unique<Desk>(shared<::c10d::Backend>(backend), shared<::c10d::Store>(store), Seconds{deadline});
+           }),
+           py::arg("backend"), py::arg("store"), py::arg("deadline"))
+      .def_property_readonly("rank", &Desk::rank)
+      .def_property_readonly("size", &Desk::size)
+      .def(
+          "gather",
+          [](Desk& self, const py::bytes& mine) {
+            const std::string text = mine;
+            std::vector<std::string> texts;
+            {
+              const py::gil_scoped_release no_gil;
+              texts = self.gather(text);
+            }
+            return std::vector<py::bytes>(texts.begin(), texts.end());
+          },
+          py::arg("mine"))
+      .def("sum", &Desk::sum, NoGil(), py::arg("tensor"))
+      .def("broadcast", &Desk::broadcast, NoGil(), py::arg("tensor"));
 }
 
 }  // namespace
@@ -226,4 +251,5 @@ PYBIND11_MODULE(_native, module) {
   pliant::native::bind_values(module);
   pliant::native::bind_state(module);
   pliant::native::bind_engine(module);
+  pliant::native::bind_desk(module);
 }

@@ -135,7 +135,7 @@ class Averager(Joinable):
         return nullcontext() if self._updates is None else self._updates.on_base()
 
     def settled(self) -> AbstractContextManager[None]:
-        """Collective. Inside, everything in flight has landed and all ranks hold the base; what was not sent yet is kept for later."""
+        """Collective. Inside, everything in flight has landed and all ranks hold the base; on leaving, each goes on with its progress."""
         return nullcontext() if self._updates is None else self._updates.settled()
 
     def rebase(self) -> None:
@@ -176,6 +176,8 @@ class Averager(Joinable):
         rank, size = self._place()
         if checkpoint.is_updates(state) and self._updates is None:
             raise ContractError(f"load_state_dict: a state of kind updates, and {self._no_updates}")
+        if self._updates is not None:
+            self._updates.check_not_swapped("load_state_dict()")
         self._engine.restore(checkpoint.read(state, self._known_model(), self._buffers(), rank=rank, world_size=size))
         self._scale = state.get("scale")
         if self._device is None and state.get("device_residual"):
@@ -256,7 +258,7 @@ class Averager(Joinable):
         if self._updates is not None:
             assert made.desk is not None
             self.on_close(self._updates.stop)
-            self._updates.start(self._engine, Desk(made.desk, made.rank, made.size), alone=self._alone)
+            self._updates.start(self._engine, Desk(made.desk, made.store, deadline), alone=self._alone)
         if self._pending is not None:
             pending, self._pending = self._pending, None
             self.load_state_dict(pending)

@@ -1,70 +1,88 @@
 # SPDX-License-Identifier: MIT
-"""Small collectives of the training thread, on a Gloo group of our own: lanes never sit here, and the user's group keeps its order."""
+"""Small collectives of the training thread, on a Gloo group of our own: lanes never sit here, and the user's group keeps its order.
+
+A rank that is gone or late here is named like one that fails in an exchange (`CommError`)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch.distributed as dist
-from torch._C._distributed_c10d import Backend
+from torch._C._distributed_c10d import Backend, Store
 
 from pliant import _native
 from pliant.errors import CommError
 
+_AT_ONCE = 1 << 24
+"""Bytes of other types than float32 that visit everybody together."""
+
 
 class Desk:
-    def __init__(self, backend: Backend, rank: int, size: int) -> None:
-        self._backend: Any = backend
-        self.rank = rank
-        self.size = size
+    def __init__(self, backend: Backend, store: Store, deadline: float) -> None:
+        self._native = _native.Desk(backend, store, deadline)
+        self.rank = self._native.rank
+        self.size = self._native.size
 
     def agree(self, tensors: Sequence[torch.Tensor], what: str) -> bool:
         """Rank 0's, bit for bit, on every rank; sent only if somebody has others. Returns whether they were alike."""
-        mine = torch.tensor([_native.hash([tensor.detach() for tensor in tensors])])
-        every = [torch.empty_like(mine) for _ in range(self.size)]
-        self._run(what, lambda: self._backend.allgather([every], [mine]))
-        alike = all(int(other) == int(every[0]) for other in every)
+        hashes = self.gather(_native.hash([tensor.detach() for tensor in tensors]), what)
+        alike = all(other == hashes[0] for other in hashes)
         if not alike:
             self.broadcast(tensors, what)
         return alike
 
     def broadcast(self, tensors: Sequence[torch.Tensor], what: str) -> None:
-        for tensor in tensors:
-            flat = tensor.detach().contiguous().view(-1).clone()
-            self._run(what, lambda: self._backend.broadcast(flat, 0))  # noqa: B023
-            with torch.no_grad():
+        with _saying(what), torch.no_grad():
+            for tensor in tensors:
+                flat = tensor.detach().reshape(-1).clone()
+                if flat.dtype == torch.float32:
+                    self._native.broadcast(flat)
+                else:
+                    flat = _tensor(self._native.gather(_bytes(flat) if self.rank == 0 else b"")[0], flat.dtype)
                 tensor.copy_(flat.view(tensor.shape))
 
     def reduce(self, tensors: Sequence[torch.Tensor], operation: str, what: str) -> None:
         """Every tensor becomes its "mean", "maximum" or "minimum" over the ranks, the same bits everywhere."""
-        operations = {"mean": dist.ReduceOp.SUM, "maximum": dist.ReduceOp.MAX, "minimum": dist.ReduceOp.MIN}
-        for dtype in sorted({tensor.dtype for tensor in tensors}, key=str):
-            together = [tensor for tensor in tensors if tensor.dtype == dtype]
-            flat = torch.cat([tensor.detach().reshape(-1) for tensor in together])
-            as_sent = flat.to(torch.uint8) if dtype == torch.bool else flat
-            self._run(what, lambda: self._backend.allreduce(as_sent, operations[operation]))  # noqa: B023
-            if operation == "mean":
-                as_sent.mul_(1.0 / self.size)
-            with torch.no_grad():
-                for tensor, part in zip(together, torch.split(as_sent, [tensor.numel() for tensor in together]), strict=True):
+        with _saying(what), torch.no_grad():
+            for dtype in sorted({tensor.dtype for tensor in tensors}, key=str):
+                together = [tensor for tensor in tensors if tensor.dtype == dtype]
+                flat = torch.cat([tensor.detach().reshape(-1) for tensor in together])
+                if operation == "mean" and dtype == torch.float32:
+                    self._native.sum(flat)
+                    flat.mul_(1.0 / self.size)
+                else:
+                    flat = torch.cat([self._reduce(part, operation) for part in torch.split(flat, _AT_ONCE // flat.element_size())])
+                for tensor, part in zip(together, torch.split(flat, [tensor.numel() for tensor in together]), strict=True):
                     tensor.copy_(part.view(tensor.shape))
 
     def gather(self, value: object, what: str) -> list[Any]:
         """What every rank has to say, by rank: plain values, as JSON."""
-        text = torch.tensor(list(json.dumps(value).encode()), dtype=torch.uint8)
-        length = torch.tensor([text.numel()])
-        self._run(what, lambda: self._backend.allreduce(length, dist.ReduceOp.MAX))
-        mine = torch.full((int(length),), ord(" "), dtype=torch.uint8)
-        mine[: text.numel()] = text
-        every = [torch.empty_like(mine) for _ in range(self.size)]
-        self._run(what, lambda: self._backend.allgather([every], [mine]))
-        return [json.loads(bytes(other.tolist())) for other in every]
+        with _saying(what):
+            return [json.loads(text) for text in self._native.gather(json.dumps(value).encode())]
 
-    def _run(self, what: str, collective: Any) -> None:
-        try:
-            collective().wait()
-        except RuntimeError as error:
-            raise CommError(f"rank {self.rank} of {self.size}: {what}: {error}") from error
+    def _reduce(self, mine: torch.Tensor, operation: str) -> torch.Tensor:
+        every = torch.stack([_tensor(theirs, mine.dtype) for theirs in self._native.gather(_bytes(mine))])
+        if operation == "mean":
+            return every.to(torch.float64).sum(0).mul_(1.0 / self.size).to(mine.dtype)
+        return every.amax(0) if operation == "maximum" else every.amin(0)
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().view(torch.uint8).numpy().tobytes()
+
+
+def _tensor(text: bytes, dtype: torch.dtype) -> torch.Tensor:
+    return torch.frombuffer(bytearray(text), dtype=torch.uint8).view(dtype) if text else torch.empty(0, dtype=dtype)
+
+
+@contextmanager
+def _saying(what: str) -> Iterator[None]:
+    try:
+        yield
+    except CommError as error:
+        said = CommError(f"{what}: {error}")
+        said.rank, said.peer, said.epoch = error.rank, error.peer, error.epoch
+        raise said from error

@@ -74,7 +74,7 @@ def make(group: dist.ProcessGroup, lanes: int, deadline: float, *, desk: bool = 
     control = connect("control")
     _same_groups(control, size, lanes, desk)
     made = [connect(f"lane{i}") for i in range(lanes)]
-    return Groups(rank, size, made, control, PrefixStore("words", store), connect("desk", timeout) if desk else None)
+    return Groups(rank, size, made, control, PrefixStore("words", store), connect("desk") if desk else None)
 
 
 def _same_groups(control: Backend, size: int, lanes: int, desk: bool) -> None:

@@ -7,6 +7,7 @@ come to the end. It does so on copies, because DDP writes the last joiner's para
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ from pliant.errors import ContractError
 if TYPE_CHECKING:
     from pliant.averager import Averager
     from pliant.updates import Updates
+
+
+log = logging.getLogger("pliant")
 
 
 class Joining:
@@ -80,7 +84,8 @@ class Joining:
         assert self._copies is not None
         try:
             self._updates.settle_on(*self._copies)
-        except BaseException as error:  # noqa: BLE001  raised by end()
+        except BaseException as error:  # noqa: BLE001  raised by end(), unless torch's own part of Join fails first
+            log.error("settling inside Join: %s", error)
             self._failure = error
 
     def _copy(self) -> None:

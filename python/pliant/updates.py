@@ -57,7 +57,7 @@ class Updates:
         self._desk: Desk | None = None
         self._alone = False
         self._based = False
-        self._swapped = 0  # the base is in the parameters' place
+        self._kept: list[torch.Tensor] | None = None  # this rank's own, while the base is in its place
         self._failed = False
         self._own = Own(model, buffers, optimizers)
         self._scale_from_now_on: dict[str, Any] | None = None
@@ -101,6 +101,10 @@ class Updates:
             return [parameter.detach().clone() for parameter in self.model.parameters]
         return [self.model.unflatten(position, flat) for position, flat in enumerate(self._running().base())]
 
+    def check_not_swapped(self, what: str) -> None:
+        if self._kept is not None:
+            raise ContractError(f"{what} inside on_base() or settled(): the base is in the parameters' place there, leave it first")
+
     # --- the training loop ---
 
     def before_forward(self) -> None:
@@ -124,8 +128,7 @@ class Updates:
         if not self.training_alone:
             self._own.let_go()
             return
-        if self._swapped:
-            raise ContractError("an optimizer stepped inside on_base() or settled(): the base is in the parameters' place there, leave it first")
+        self.check_not_swapped("an optimizer's step")
         if not self._based:
             self._take_base("changing to updates")
             return
@@ -147,56 +150,52 @@ class Updates:
         if stepped.landed:
             self._clear_momentum()
         if not self.in_force:
-            self._become_alike()
+            with self._failing():
+                self._become_alike()
         self.joining.completed_step()
 
     # --- for people ---
 
     @contextmanager
     def on_base(self) -> Iterator[None]:
-        if not self.training_alone or not self._based or self._swapped:
+        if not self.training_alone or not self._based or self._kept is not None:
             yield
             return
         engine = self._running()
         tensors = [*self.model.parameters, *self.buffers.tensors()]
-        kept = [tensor.detach().clone() for tensor in tensors]
+        self._kept = [tensor.detach().clone() for tensor in tensors]
         agreed = self.base() + [_as(tensor, flat) for tensor, flat in zip(self.buffers.tensors(), engine.agreed_buffers(), strict=True)]
         _write(tensors, agreed)
-        self._swapped += 1
         try:
             yield
         finally:
-            self._swapped -= 1
+            kept, self._kept = self._kept, None
             _write([*self.model.parameters, *self.buffers.tensors()], kept)
 
     @contextmanager
     def settled(self) -> Iterator[None]:
-        self.settle()
-        self._swapped += self.training_alone
-        try:
+        if self.training_alone and self._based:
+            self.check_not_swapped("settled()")
+            with self._failing():
+                self._running().meet(self.model.parameters, self.buffers.tensors())
+                self._after_settling()
+        with self.on_base():
             yield
-        finally:
-            self._swapped = max(0, self._swapped - 1)
 
     def settle(self) -> None:
-        """Collective: everything lands, parameters = base, counters are the largest."""
-        if not self.training_alone or not self._based:
-            return
-        if self._swapped:
-            raise ContractError("settling inside on_base() or settled()")
-        self.settle_on(self.model.parameters, self.buffers.tensors())
+        """Collective: everything lands, what this rank has not sent yet included or kept in the residual; parameters = base."""
+        if self.training_alone and self._based:
+            self.check_not_swapped("settling")
+            self.settle_on(self.model.parameters, self.buffers.tensors())
 
     def settle_on(self, parameters: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> None:
         with self._failing():
             self._running().settle(parameters, buffers)
-        self.optimizers.forget_positions()
-        if self.in_force:
-            self._count_alike()
-        else:
-            self._become_alike()
+            self._after_settling()
 
     def rebase(self) -> None:
         """Collective: rank 0's parameters are the base from now on."""
+        self.check_not_swapped("rebase()")
         self._own.forget()
         if self._alone:
             return
@@ -205,6 +204,8 @@ class Updates:
             scratch = self.base()
             with self._failing():
                 self._running().settle(scratch, [buffer.detach().clone() for buffer in self.buffers.tensors()])
+                if not self.in_force:
+                    self._become_alike()
         self._based = False
         if self.in_force:
             self._take_base("rebasing")
@@ -214,7 +215,15 @@ class Updates:
     # --- state ---
 
     def own_state(self, *, parameters: bool, optimizers: bool) -> dict[str, Any]:
-        return self._own.state_dict(parameters=parameters, optimizers=optimizers)
+        if self._kept is None:
+            return self._own.state_dict(parameters=parameters, optimizers=optimizers)
+        tensors = [*self.model.parameters, *self.buffers.tensors()]
+        agreed = [tensor.detach().clone() for tensor in tensors]
+        _write(tensors, self._kept)
+        try:
+            return self._own.state_dict(parameters=parameters, optimizers=optimizers)
+        finally:
+            _write(tensors, agreed)
 
     def was_restored(self, saved: Mapping[str, Any]) -> None:
         """The engine has been; now what is this rank's own."""
@@ -226,6 +235,14 @@ class Updates:
             self._running().rebase(self.model.parameters, self.buffers.tensors())
 
     # --- inside ---
+
+    def _after_settling(self) -> None:
+        """Collective: counters are the largest. Or that was the end of updates."""
+        self.optimizers.forget_positions()
+        if self.in_force:
+            self._count_alike()
+        else:
+            self._become_alike()
 
     def _running(self) -> _native.Engine:
         if self._engine is None:

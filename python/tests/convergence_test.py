@@ -6,15 +6,14 @@ from __future__ import annotations
 import pytest
 import torch
 
+import convergence
 import models
 import world
 
 STEPS_OF_DENSE, STEPS_ALLOWED, LOOK_EVERY = 200, 300, 20
 
 
-# Of the average, union updates what any rank picked, up to N x density; srs and shared update no more than the density. At 10 %
-# and every=1 with 4 ranks these two come to within 15 to 25 % of dense's loss only, on this task.
-DENSITIES = {"union": "10%", "srs": "30%", "shared": "30%"}
+DENSITY = "5%"
 
 
 def every_plan() -> list[str]:
@@ -23,42 +22,39 @@ def every_plan() -> list[str]:
         for values in ("f32", "f16", "int8"):
             for late in (0, 1):
                 timing = f"updates every={every} late={late}"
-                plans += [f"{timing} {scheme} density={DENSITIES[scheme]} values={values}" for scheme in ("union", "srs")]
+                plans += [f"{timing} {scheme} density={DENSITY} values={values}" for scheme in ("union", "srs")]
                 if values != "int8":  # dense takes f32 or f16
                     plans.append(f"{timing} dense" + ("" if values == "f32" else f" reduce=ring values={values}"))
-            plans += [f"updates every={every} late=0 {scheme} density={DENSITIES['shared']} values={values}" for scheme in ("shared/star", "shared/var")]
+            plans += [f"updates every={every} late=0 {scheme} density={DENSITY} values={values}" for scheme in ("shared/star", "shared/var")]
     return plans
 
 
 QUICK = [
-    "updates every=4 late=1 union density=10% values=int8",
-    "updates every=1 late=1 srs density=10% values=f16",
-    "updates every=4 late=0 shared/star density=10% values=f32",
+    f"updates every=4 late=1 union density={DENSITY} values=int8",
+    f"updates every=1 late=1 srs density={DENSITY} values=f16",
+    f"updates every=1 late=0 shared/star density={DENSITY} values=f32",
+    f"updates every=4 late=0 shared/var density={DENSITY} values=int8",
     "updates every=1 late=1 dense",
 ]
 
 
 def reach(rank: int, size: int, plans: list[str], seed: int) -> list[str]:
     """Returns the plans that do not come within 10 % of dense."""
-    import convergence
     import pliant
 
-    exam = convergence.images(512, 1)
+    exam = convergence.clothes_held_back()
     # The same data for all plans; ranks see different ones.
-    batches = [convergence.images(32, 10_000 * (seed + 1) + 10 * step + rank) for step in range(STEPS_ALLOWED)]
-    plain = models.ddp(convergence.small_cnn(seed))
-    optimizer = torch.optim.SGD(plain.parameters(), lr=0.02, momentum=0.9)
+    batches = [convergence.clothes_batch(rank, step, seed) for step in range(STEPS_ALLOWED)]
+    plain = models.ddp(convergence.cnn_for_clothes(seed))
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.05, momentum=0.9)
     for step in range(STEPS_OF_DENSE):
         convergence.train_step(plain, optimizer, batches[step])
-    with torch.no_grad():
-        for buffer in plain.buffers():
-            torch.distributed.broadcast(buffer, 0)
     wanted = 1.1 * convergence.evaluate(plain.module, exam)
 
     missed = []
     for plan in plans:
-        model = models.ddp(convergence.small_cnn(seed))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+        model = models.ddp(convergence.cnn_for_clothes(seed))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
         averager = pliant.attach(model, optimizer, plan)
         losses = []
         for step in range(STEPS_ALLOWED):
@@ -70,12 +66,15 @@ def reach(rank: int, size: int, plans: list[str], seed: int) -> list[str]:
                     assert models.alike_on_all_ranks(torch.cat([tensor.flatten() for tensor in averager.base().values()])), (plan, step)
                 if min(losses) <= wanted:
                     break
+        if rank == 0:
+            print(f"{plan}, {size} ranks, seed {seed}: {min(losses):.3f} of {wanted:.3f} after {LOOK_EVERY * len(losses)} steps", flush=True)
         if min(losses) > wanted:
             missed.append(f"{plan}, {size} ranks, seed {seed}: wanted {wanted:.3f}, came to {[round(loss, 3) for loss in losses]}")
         averager.close()
     return missed
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [1, 3])
 def test_some_plans_reach_dense(ranks: int) -> None:
-    assert world.run(reach, QUICK, 0, ranks=ranks)[0] == []
+    convergence.needs_clothes()
+    assert world.run(reach, QUICK if ranks > 1 else QUICK[:1], 0, ranks=ranks)[0] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.distributed as dist
 
 import models
 import world
@@ -46,6 +47,17 @@ def dense_is_ddp(rank: int, size: int) -> None:
 def sparse_is_alike(rank: int, size: int) -> None:
     for plan in ("union density=5%", "shared/star density=5% values=f16", "srs density=5% values=int8", "shared/var density=10% fuse=all"):
         assert models.alike_on_all_ranks(train(rank, "gradients " + plan, 8)), plan
+
+
+def as_spawned(rank: int, port: int, size: int) -> None:
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+    sparse_is_alike(rank, size)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def test_ranks_that_torch_spawns() -> None:
+    torch.multiprocessing.spawn(as_spawned, args=(world.free_port(), 2), nprocs=2)  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import models
 import world
 
-PLAN = "gradients union density=10%"
+PLANS = ("gradients union density=10%", "updates every=2 late=1 union density=10%")
 
 
 def data() -> DataLoader[Any]:
@@ -21,7 +21,7 @@ def data() -> DataLoader[Any]:
     return DataLoader(TensorDataset(torch.cat([inputs for inputs, _ in batches]), torch.cat([targets for _, targets in batches])), batch_size=4)
 
 
-def lightning(rank: int, size: int, folder: str) -> None:
+def lightning(rank: int, size: int, folder: str, plan: str) -> None:
     from lightning.pytorch import LightningModule, Trainer
     from lightning.pytorch.plugins.environments import TorchElasticEnvironment
 
@@ -42,7 +42,7 @@ def lightning(rank: int, size: int, folder: str) -> None:
             return models.sgd(self)
 
     os.environ.update(GROUP_RANK="0", LOCAL_WORLD_SIZE=str(size), TORCHELASTIC_RUN_ID="test")
-    averaging = Averaging(PLAN)
+    averaging = Averaging(plan)
     module = Fit()
     trainer = Trainer(
         accelerator="cpu", devices=size, strategy="ddp", max_epochs=2, callbacks=[averaging], logger=False, enable_checkpointing=False,
@@ -51,11 +51,11 @@ def lightning(rank: int, size: int, folder: str) -> None:
     trainer.fit(module, data())
     assert averaging.last is not None
     assert averaging.last.steps > 0 and averaging.last.bytes_sent > 0
-    assert "union" in averaging.last.plan
+    assert averaging.last.plan.startswith(plan)
     assert models.alike_on_all_ranks(models.flat(module))
 
 
-def accelerate(rank: int, size: int) -> None:
+def accelerate(rank: int, size: int, plan: str) -> None:
     from accelerate import Accelerator
 
     import pliant
@@ -63,22 +63,24 @@ def accelerate(rank: int, size: int) -> None:
     accelerator = Accelerator(cpu=True)
     model = models.mlp()
     model, optimizer, loader = accelerator.prepare(model, models.sgd(model), data())
-    averager = pliant.attach(model, optimizer, PLAN)
+    averager = pliant.attach(model, optimizer, plan)
     for inputs, targets in loader:
         with accelerator.accumulate(model):
             accelerator.backward(nn.functional.mse_loss(model(inputs), targets))
             optimizer.step()
             optimizer.zero_grad()
     assert averager.summary().steps > 0 and averager.summary().bytes_sent > 0
-    assert models.alike_on_all_ranks(models.flat(model))
     averager.close()
+    assert models.alike_on_all_ranks(models.flat(model))
 
 
-def test_lightning(tmp_path: Any) -> None:
+@pytest.mark.parametrize("plan", PLANS)
+def test_lightning(tmp_path: Any, plan: str) -> None:
     pytest.importorskip("lightning")
-    world.run(lightning, str(tmp_path), ranks=2, group=False)
+    world.run(lightning, str(tmp_path), plan, ranks=2, group=False)
 
 
-def test_accelerate() -> None:
+@pytest.mark.parametrize("plan", PLANS)
+def test_accelerate(plan: str) -> None:
     pytest.importorskip("accelerate")
-    world.run(accelerate, ranks=2)
+    world.run(accelerate, plan, ranks=2)

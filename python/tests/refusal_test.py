@@ -25,10 +25,11 @@ def refusals(rank: int, size: int) -> None:
 
     refused(pliant.UnsupportedError, "DistributedDataParallel(model)", models.mlp())
 
-    class FullyShardedDataParallel(nn.Module):
-        pass
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
-    refused(pliant.UnsupportedError, "FSDP", FullyShardedDataParallel())
+    refused(pliant.UnsupportedError, "FSDP", FullyShardedDataParallel(models.mlp(), device_id=torch.device("cpu")))
+    refused(pliant.UnsupportedError, "FSDP", fully_shard(models.mlp(), mesh=init_device_mesh("cpu", (size,))))
 
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
@@ -73,6 +74,11 @@ def disagreements(rank: int, size: int) -> None:
     disagree(["lanes", "1", "2"], models.mlp(), lanes=rank + 1)
     disagree(["clip_norm"], models.mlp(), clip_norm=rank + 1.0)
     disagree(["check_every"], models.mlp(), check_every=rank)
+    version = torch.__version__
+    torch.__version__ = f"9.{rank}"  # type: ignore[assignment]
+    disagree(["torch", "9.0", "9.1"], models.mlp())
+    torch.__version__ = version
+    disagree(["parameter 0", "[32, 10]", "[16, 10]"], models.mlp(width=32 if rank == 0 else 16))
 
     layers = list(models.mlp())
     named = nn.Sequential(OrderedDict({"first": layers[0], "second" if rank == 0 else "two": layers[2], "third": layers[4]}))
@@ -129,18 +135,23 @@ def alone(rank: int, size: int) -> None:
     import loops
     import pliant
 
-    model, plain = models.ddp(models.mlp()), models.mlp()
-    with loops.Messages() as messages:
-        averager = pliant.attach(model, None, "gradients union density=1%")
-    assert messages.count("world size 1") == 1
-    optimizers = [models.sgd(model), models.sgd(plain)]
-    for number in range(3):
-        models.step(model, optimizers[0], rank, number)
-        models.step(plain, optimizers[1], rank, number)
-    assert torch.equal(models.flat(model), models.flat(plain))
-    averager.load_state_dict(averager.state_dict())
-    print(averager.summary())
-    averager.close()
+    for plan in ("gradients union density=1%", "updates every=4 late=1 union density=1%"):
+        model, plain = models.ddp(models.mlp()), models.mlp()
+        optimizers = [models.sgd(model), models.sgd(plain)]
+        with loops.Messages() as messages:
+            averager = pliant.attach(model, optimizers[0], plan)
+        assert messages.count("world size 1") == 1
+        for number in range(6):
+            models.step(model, optimizers[0], rank, number)
+            models.step(plain, optimizers[1], rank, number)
+            with averager.on_base(), averager.settled():
+                assert torch.equal(models.flat(model), models.flat(plain))
+        assert torch.equal(torch.cat([tensor.flatten() for tensor in averager.base().values()]), models.flat(plain))
+        averager.load_state_dict(averager.state_dict())
+        averager.rebase()
+        assert torch.equal(models.flat(model), models.flat(plain))
+        print(averager.summary())
+        averager.close()
 
 
 def sub_groups(rank: int, size: int) -> None:

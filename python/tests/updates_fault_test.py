@@ -1,46 +1,103 @@
 # SPDX-License-Identifier: MIT
-"""A rank that dies or stops with exchanges in flight: the others say so, by name."""
+"""A rank that dies, stops or fails with exchanges in flight, wherever the others are: they say so, by name, and nobody hangs."""
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+import torch.distributed as dist
+from torch.distributed.algorithms.join import Join
 
 import models
 import world
 
 DEADLINE = 4.0
+PLAN = "updates every=1 late=4 union density=5%"
 
 
-def fail(rank: int, size: int, how: str, plan: str) -> tuple[str, float]:
+def fail(how: str) -> None:
+    if how == "exception":
+        raise ValueError("failing, as asked")
+    os.kill(os.getpid(), getattr(signal, how))
+
+
+def failing(how: str) -> Callable[..., Any]:
+    return lambda *_, **__: fail(how)
+
+
+def on_some_rank(rank: int, size: int, how: str, where: str, plan: str) -> str:
+    """Rank 1 fails; what the others raise."""
+    import loops
     import pliant
 
-    model = models.ddp(models.mlp())
+    model = models.ddp(loops.conv())
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, plan, deadline=DEADLINE)
+    if rank == 1 and where == "late in settling":
+        averager._updates._count_alike = failing(how)  # type: ignore[union-attr,method-assign]  # the others are at the desk
+    if rank == 1 and where == "changing kind":
+        pliant.updates.alike.make_alike = failing(how)
+
+    def train() -> None:
+        for number in range(100_000):
+            if number == 9:
+                if where.endswith("settling"):
+                    if rank == 1 and where == "settling":
+                        fail(how)
+                    with averager.settled():
+                        raise AssertionError("settled without rank 1")
+                if where == "changing kind":
+                    averager.set_plan("gradients dense")
+                if where == "stepping" and rank == 1:
+                    fail(how)
+            models.step(model, optimizer, rank, number)
+
     begin = time.monotonic()
     with pytest.raises(pliant.CommError) as caught:
-        for number in range(100_000):
-            if rank == 1 and number == 9:
-                os.kill(os.getpid(), getattr(signal, how))
-            begin = time.monotonic()
-            models.step(model, optimizer, rank, number)
-    waited = time.monotonic() - begin
+        train()
+    print(f"rank {rank}, {how} while {where}, after {time.monotonic() - begin:.1f} s: {caught.value}", flush=True)
     assert caught.value.rank == rank
-    with pytest.raises(pliant.CommError), averager.settled():
-        pass
+    with pytest.raises(pliant.CommError):  # and again, instead of waiting once more
+        for number in range(9):
+            models.step(model, optimizer, rank, number)
     averager.close()
-    return str(caught.value), waited
+    return str(caught.value)
 
 
-@pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
-@pytest.mark.parametrize("plan", ["updates every=1 late=4 union density=5%", "updates every=2 late=0 srs density=5%"])
-def test_the_others_name_the_culprit(how: str, plan: str) -> None:
-    results = world.run(fail, how, plan, ranks=3, expected_to_die=(1,), farewell=False)
-    for rank in (0, 2):
-        text, waited = results[rank]
-        assert "rank 1" in text, results
-        print(f"rank {rank} after {waited:.1f} s: {text}")
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP", "exception"])
+def test_the_others_name_the_culprit(how: str) -> None:
+    for where in ("stepping", "settling", "late in settling", "changing kind"):
+        texts = world.run(on_some_rank, how, where, PLAN, ranks=3, expected_to_die=(1,), farewell=False)
+        assert "rank 1" in texts[0] and "rank 1" in texts[2], (where, texts)
+    if how != "exception":
+        texts = world.run(on_some_rank, how, "stepping", "updates every=2 late=0 srs density=5%", ranks=3, expected_to_die=(1,), farewell=False)
+        assert "rank 1" in texts[0] and "rank 1" in texts[2], texts
+
+
+def in_join(rank: int, size: int, how: str) -> str:
+    """Rank 0 has run out of data and serves; rank 1 fails; rank 2 trains. Who waits in Join waits in torch's own all-reduce."""
+    import loops
+    import pliant
+
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
+    model = models.ddp(models.mlp())
+    optimizer = models.sgd(model)
+    averager = pliant.attach(model, optimizer, PLAN, deadline=DEADLINE)
+    with loops.Messages() as messages, pytest.raises(RuntimeError) as caught, Join([model, averager]):
+        for number in range(4 if rank == 0 else 100_000):
+            if rank == 1 and number == 9:
+                fail(how)
+            models.step(model, optimizer, rank, number)
+    return str(caught.value) + " ".join(messages.texts)
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP", "exception"])
+def test_the_others_name_the_culprit_in_join(how: str) -> None:
+    texts = world.run(in_join, how, ranks=3, group=False, expected_to_die=(1,), farewell=False)
+    assert "rank 1" in texts[0] and "rank 1" in texts[2], texts

@@ -1,24 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""All of updates_cases.py, in one world of two ranks."""
+"""All checks of kind updates."""
 
 from __future__ import annotations
 
-import os
+import pytest
 
-import world
-
-
-def run_checks(rank: int, size: int, only: str) -> None:
-    import updates_cases
-
-    for check in updates_cases.CHECKS:
-        if only in check.__name__:
-            try:
-                check(rank)
-            except BaseException as error:
-                error.add_note(f"in the check {check.__name__}")
-                raise
+import checks
 
 
-def test_updates() -> None:
-    world.run(run_checks, os.environ.get("PLIANT_CHECK", ""), ranks=2)
+@pytest.mark.parametrize("file", ["updates_optimizers", "updates_loops", "updates_people"])
+def test_updates(file: str) -> None:
+    checks.run(file)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_the_arithmetic_of_updates(ranks: int) -> None:
+    checks.run("updates_arithmetic", ranks)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: MIT
+"""Kind updates: any optimizer that does not remember a position."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import models
+import pliant
+from loops import Branches, Messages, loss_of
+from updates_support import SOME, begin, flat_base
+
+
+class Written(torch.optim.Optimizer):
+    """Unseen by anybody: sign of a running mean, and its step() is called through a subclass."""
+
+    def __init__(self, parameters: object) -> None:
+        super().__init__(parameters, {"lr": 0.002})  # type: ignore[arg-type]
+
+    @torch.no_grad()
+    def step(self, closure: object = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    mean = self.state[parameter].setdefault("mean", torch.zeros_like(parameter))
+                    mean.lerp_(parameter.grad, 0.1)
+                    parameter.add_(mean.sign(), alpha=-group["lr"])
+
+
+class Child(Written):
+    def step(self, closure: object = None) -> None:  # type: ignore[override]
+        super().step(closure)
+
+
+def any_optimizer_works(rank: int) -> None:
+    makers = {
+        "SGD": lambda p: torch.optim.SGD(p, lr=0.02, momentum=0.9, nesterov=True, weight_decay=1e-4),
+        "plain SGD": lambda p: torch.optim.SGD(p, lr=0.05),
+        "AdamW": lambda p: torch.optim.AdamW(p, lr=0.01),
+        "RMSprop": lambda p: torch.optim.RMSprop(p, lr=0.003, momentum=0.5),
+        "Adafactor": lambda p: torch.optim.Adafactor(p, lr=0.05),
+        "written": Written,
+        "child": Child,
+    }
+    Written(models.mlp().parameters()).step()
+    for name, make in makers.items():
+        model, optimizer, averager = begin(SOME, optimizer=lambda model: make(model.parameters()))  # noqa: B023
+        losses = [models.step(model, optimizer, rank, number) for number in range(60)]
+        assert sum(losses[-10:]) < 0.8 * sum(losses[:10]), (name, losses)
+        summary = averager.summary()
+        assert summary.own_steps == 60 and summary.steps == 30, (name, summary)
+        assert models.alike_on_all_ranks(flat_base(averager)), name
+        averager.close()
+
+
+def two_optimizers(rank: int) -> None:
+    model = models.ddp(models.mlp())
+    matrices = [parameter for parameter in model.parameters() if parameter.dim() == 2]
+    rest = [parameter for parameter in model.parameters() if parameter.dim() != 2]
+    pair = [torch.optim.Muon(matrices, lr=0.02), torch.optim.AdamW(rest, lr=0.01)]
+    with pytest.raises(pliant.UnsupportedError, match="parameter 0.bias is in none"):
+        pliant.attach(model, pair[0], SOME)
+    with pytest.raises(pliant.UnsupportedError, match="parameter 0.weight is in 2 optimizers"):
+        pliant.attach(model, [*pair, torch.optim.SGD(matrices, lr=0.1)], SOME)
+    averager = pliant.attach(model, pair, SOME)
+    losses = []
+    for number in range(60):
+        for optimizer in pair:
+            optimizer.zero_grad()
+        loss = loss_of(model, rank, number)
+        loss.backward()
+        for optimizer in pair:
+            optimizer.step()
+        losses.append(loss.item())
+    assert sum(losses[-10:]) < 0.8 * sum(losses[:10]), losses
+    assert averager.summary().own_steps == 60
+    averager.close()
+
+
+def state_that_some_ranks_do_not_have(rank: int) -> None:
+    """A parameter that rank 1 never used: back at gradients its state is the mean with 0, counters and running maxima are the largest."""
+    model = models.ddp(Branches(), find_unused_parameters=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, amsgrad=True)
+    averager = pliant.attach(model, optimizer, "updates every=1 late=2 union density=10%")
+    for number in range(6):
+        model.module.choice = 2 * number if rank == 0 else 1
+        models.step(model, optimizer, rank, number)
+    weight = model.module.even.weight
+    assert (weight in optimizer.state) == (rank == 0)
+    had = {key: value.clone() for key, value in optimizer.state[weight].items()} if rank == 0 else {}
+    averager.set_plan("gradients dense")
+    with averager.settled():
+        assert not averager.plan.startswith("updates")
+    for parameter, state in sorted(optimizer.state.items(), key=lambda item: item[0].shape):
+        for key, value in sorted(state.items()):
+            assert models.alike_on_all_ranks(value.reshape(-1).float()), (key, parameter.shape)
+    assert models.alike_on_all_ranks(models.flat(model))
+    for key, value in had.items():
+        expected = value if key in ("step", "max_exp_avg_sq") else value / 2
+        torch.testing.assert_close(optimizer.state[weight][key], expected)
+    averager.close()
+
+
+def lbfgs_forgets_its_history(rank: int) -> None:
+    model = models.ddp(models.mlp())
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
+    averager = pliant.attach(model, optimizer, "updates every=2 late=0 dense")
+    for number in range(6):
+
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = loss_of(model, rank, number)  # noqa: B023
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)  # type: ignore[arg-type]
+        held = bool(optimizer.state[optimizer._params[0]])
+        assert held == (number % 2 == 0), number
+    averager.close()
+
+
+def refused_by_name(rank: int) -> None:
+    model = models.ddp(models.mlp())
+
+    class ScheduleFreeSGD(torch.optim.SGD):
+        pass
+
+    class Lookahead:
+        def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+            self.optimizer = optimizer
+
+    masters = [parameter.detach().clone().requires_grad_() for parameter in model.parameters()]
+    for optimizer, words in (
+        (ScheduleFreeSGD(model.parameters(), lr=0.1), "ScheduleFreeSGD keeps a second copy"),
+        (Lookahead(models.sgd(model)), "Lookahead keeps a second copy"),
+        (torch.optim.SGD(masters, lr=0.1), "float32 master copy"),
+    ):
+        with pytest.raises(pliant.UnsupportedError, match=words):
+            pliant.attach(model, optimizer, SOME)
+    averager = pliant.attach(model, ScheduleFreeSGD(model.parameters(), lr=0.1), "gradients dense")
+    with pytest.raises(pliant.UnsupportedError, match="ScheduleFreeSGD"):
+        averager.set_plan(SOME)
+    averager.close()
+    with pytest.raises(pliant.UnsupportedError, match="need the optimizer"):
+        pliant.attach(model, None, SOME)
+    with pytest.raises(pliant.UnsupportedError, match="pliant.attach"):
+        pliant.comm_hook(SOME)
+    half = models.ddp(models.mlp().to(torch.bfloat16))
+    with pytest.raises(pliant.UnsupportedError, match="parameter 0.weight is torch.bfloat16.*torch.autocast"):
+        pliant.attach(half, models.sgd(half), SOME)
+    # An optimizer that steps inside backward.
+    inside = models.ddp(models.mlp())
+    each = {parameter: torch.optim.SGD([parameter], lr=0.1) for parameter in inside.parameters()}
+    averager = pliant.attach(inside, list(each.values()), SOME)
+    for parameter in inside.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda parameter: each[parameter].step())
+    with pytest.raises(pliant.UnsupportedError, match="inside backward"):
+        loss_of(inside, rank, 0).backward()
+    averager.close()
+
+
+def momentum_is_cleared_where_it_was_sent(rank: int) -> None:
+    def smooth() -> nn.Module:
+        return nn.Sequential(*(nn.Tanh() if isinstance(layer, nn.ReLU) else layer for layer in models.mlp().children()))
+
+    def zeros(plan: str, **options: object) -> int:
+        model, optimizer, averager = begin(plan, smooth, **options)  # type: ignore[arg-type]
+        for number in range(3):
+            models.step(model, optimizer, rank, number)
+        held = [state.get("momentum_buffer", state.get("exp_avg")) for state in optimizer.state.values()]
+        averager.close()
+        return sum(int((momentum == 0).sum()) for momentum in held)
+
+    adam = lambda model: torch.optim.AdamW(model.parameters(), lr=0.01)  # noqa: E731
+    assert zeros("updates every=1 late=0 union density=1%") >= 10
+    assert zeros("updates every=1 late=1 union density=1%") >= 10
+    assert zeros("updates every=1 late=0 union density=1%", optimizer=adam, clear_momentum=True) >= 10
+    assert zeros("updates every=1 late=0 union density=1%", clear_momentum=False) == 0
+    assert zeros("updates every=4 late=0 union density=1%") == 0
+    assert zeros("updates every=1 late=0 union density=3%") == 0
+    assert zeros("updates every=1 late=0 union density=1%", optimizer=adam) == 0
+
+
+def progress_that_is_not_finite(rank: int) -> None:
+    model, optimizer, averager = begin("updates every=1 late=0 union density=10%")
+    with Messages() as messages:
+        for number in range(8):
+            optimizer.zero_grad()
+            loss_of(model, rank, number).backward()
+            if rank == 1 and number == 3:
+                next(model.parameters()).grad[0, 0] = float("nan")  # type: ignore[index]
+            optimizer.step()
+            assert torch.isfinite(models.flat(model)).all(), number
+    assert messages.count("was not finite") == (rank == 1), messages.texts
+    assert averager.summary().voids == 1
+    averager.close()
+
+
+CHECKS = [
+    any_optimizer_works,
+    two_optimizers,
+    state_that_some_ranks_do_not_have,
+    lbfgs_forgets_its_history,
+    refused_by_name,
+    momentum_is_cleared_where_it_was_sent,
+    progress_that_is_not_finite,
+]

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""Kind updates: evaluating, saving, loading, resuming."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import models
+import pliant
+from loops import Messages, conv, steps
+from updates_support import SOME, begin, flat_base, mean_of, residual_of
+
+
+def evaluate_and_save_on_one_rank(rank: int) -> None:
+    model, optimizer, averager = begin()
+    steps(model, optimizer, rank, 5)
+    if rank == 0:
+        live = models.flat(model)
+        with averager.on_base(), torch.no_grad():
+            assert torch.equal(models.flat(model), flat_base(averager))
+            model.eval()
+            model(models.batch(0, 0)[0])
+            saved = copy.deepcopy(model.module.state_dict())
+            model.train()
+            assert not torch.equal(models.flat(model), live)
+        assert torch.equal(models.flat(model), live)
+        assert torch.equal(saved["0.weight"], averager.base()["0.weight"])
+    copy.deepcopy(model.module).load_state_dict(model.module.state_dict())  # as for an average of the weights
+    pickle.loads(pickle.dumps(model.module))
+    steps(model, optimizer, rank, 5)
+    with averager.on_base(), pytest.raises(pliant.ContractError, match="on_base"):
+        models.step(model, optimizer, rank, 0)
+    averager.close()
+    assert models.alike_on_all_ranks(models.flat(model)), "closing settles"
+
+
+def settling_puts_progress_back(rank: int) -> None:
+    """Inside, all ranks hold the base; afterwards each is where it was, on the base as it is by then."""
+    for plan in ("updates every=4 late=1 union density=10%", "updates every=4 late=3 dense", "updates every=4 late=0 srs density=10% values=int8"):
+        model, optimizer, averager = begin(plan, conv)
+        steps(model, optimizer, rank, 7)
+        norm = model.module[2]
+        before, statistics = models.flat(model), norm.running_mean.clone()
+        mean = mean_of(models.flat(model) + residual_of(averager))
+        with averager.settled():
+            assert models.alike_on_all_ranks(models.flat(model)) and torch.equal(models.flat(model), flat_base(averager))
+            assert models.alike_on_all_ranks(norm.running_mean)
+            with pytest.raises(pliant.ContractError, match="leave it first"), averager.settled():
+                pass
+            inside = averager.state_dict()
+            assert inside["in_flight"] == []
+        assert not torch.equal(models.flat(model), flat_base(averager)), "progress since the last exchange"
+        assert models.flat(model).sub(before).norm() < 0.5 * before.sub(flat_base(averager)).norm() or "late=3" in plan
+        assert not models.alike_on_all_ranks(norm.running_mean) and norm.running_mean.sub(statistics).abs().max() < 1
+        torch.testing.assert_close(mean_of(models.flat(model) + residual_of(averager)), mean, rtol=1e-4, atol=1e-5)
+        for name, parameter in model.module.named_parameters():
+            assert torch.equal(inside["own_parameters"][name], parameter), "a state saved inside has what comes back"
+        steps(model, optimizer, rank, 4)
+        assert models.alike_on_all_ranks(flat_base(averager))
+        averager.close()
+        assert models.alike_on_all_ranks(models.flat(model)), "closing sends progress too"
+
+
+def a_kind_that_is_left_while_settling(rank: int) -> None:
+    """The last exchange of the old kind takes the progress with it that was laid aside."""
+    for how in ("settled", "rebase"):
+        model, optimizer, averager = begin("updates every=4 late=1 union density=10%", conv)
+        steps(model, optimizer, rank, 6)
+        mean = mean_of(models.flat(model) + residual_of(averager))
+        averager.set_plan("gradients dense")
+        if how == "settled":
+            with averager.settled():
+                pass
+            torch.testing.assert_close(models.flat(model).double(), mean, rtol=1e-4, atol=1e-5)
+        else:
+            averager.rebase()
+        assert averager.plan.startswith("gradients") or averager.summary().plan.startswith("updates")
+        assert models.alike_on_all_ranks(models.flat(model))
+        for state in optimizer.state.values():
+            assert models.alike_on_all_ranks(state["momentum_buffer"].reshape(-1)), how
+        steps(model, optimizer, rank, 3)
+        assert averager.plan.startswith("gradients") and models.alike_on_all_ranks(models.flat(model))
+        averager.close()
+
+
+def the_desk_reduces_every_type(rank: int) -> None:
+    """What optimizers keep: the training thread's own collectives, on a group of their own."""
+    averager = begin()[2]
+    desk = averager._updates._meet()  # type: ignore[union-attr]
+    size = dist.get_world_size()
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8):
+        for operation, expected in (("mean", [0.5 * (size - 1), 4]), ("maximum", [size - 1, 4]), ("minimum", [0, 4])):
+            tensors = [torch.tensor([rank, 4]).to(dtype), torch.tensor(rank).to(dtype)]
+            if operation == "mean" and not tensors[0].is_floating_point():
+                continue
+            desk.reduce(tensors, operation, "a test")
+            assert tensors[0].tolist() == expected and tensors[1].item() == expected[0], (dtype, operation, tensors)
+        tensors = [torch.full((3, 2), rank).to(dtype).t()]
+        assert not desk.agree(tensors, "a test")
+        assert (tensors[0] == 0).all() and desk.agree(tensors, "a test")
+    flags = [torch.tensor([rank == 1, False])]
+    desk.reduce(flags, "maximum", "a test")
+    assert flags[0].tolist() == [True, False]
+    assert desk.gather({"I am": rank}, "a test") == [{"I am": other} for other in range(size)]
+    averager.close()
+
+
+def loading_demands_rebase(rank: int) -> None:
+    other = {name: value + rank for name, value in models.mlp(seed=5).state_dict().items()}
+    for part in (False, True):
+        model, optimizer, averager = begin("updates every=1 late=2 union density=10%")
+        steps(model, optimizer, rank, 4)
+        if part:
+            model.module[0].load_state_dict({name.removeprefix("0."): value for name, value in other.items() if name.startswith("0.")})
+        else:
+            model.module.load_state_dict(other)
+        with pytest.raises(pliant.ContractError, match=r"averager.rebase\(\)"):
+            steps(model, optimizer, rank, 1)
+        model.module.load_state_dict(other)
+        averager.rebase()
+        assert torch.equal(averager.base()["0.weight"], models.mlp(seed=5)[0].weight)
+        assert models.alike_on_all_ranks(models.flat(model))
+        steps(model, optimizer, rank, 4)
+        assert models.alike_on_all_ranks(flat_base(averager))
+        averager.close()
+
+
+def learning_rates_that_differ_are_warned_about(rank: int) -> None:
+    model, optimizer, averager = begin("updates every=1 late=1 dense")
+    optimizer.param_groups[0]["lr"] *= 1 + rank
+    with Messages() as messages:
+        steps(model, optimizer, rank, 6)
+    assert messages.count("learning rates") == 1, messages.texts
+    averager.close()
+
+
+def memory_in_the_summary(rank: int) -> None:
+    model, optimizer, averager = begin("updates every=1 late=2 dense")
+    steps(model, optimizer, rank, 6)
+    memory = averager.summary().memory
+    assert memory.base == 4 and memory.residual >= 4 and memory.in_flight == 16, memory
+    averager.close()
+
+
+def resume(rank: int) -> None:
+    """Bit for bit, with exchanges in flight, whatever else is restored before or after."""
+    adam = lambda model: torch.optim.AdamW(model.parameters(), lr=0.01)  # noqa: E731
+    for plan, optimizer_of in (("updates every=1 late=3 union density=10% values=int8", models.sgd), ("updates every=2 late=2 dense", adam), (SOME, adam)):
+        model, optimizer, averager = begin(plan, conv, optimizer_of)
+        for number in range(15):
+            if number == 8:
+                saved = averager.state_dict()
+                weights, state = copy.deepcopy(model.module.state_dict()), copy.deepcopy(optimizer.state_dict())
+            models.step(model, optimizer, rank, number)
+        for order in ("only", "before", "after", "rank 0's after"):
+            other, second, resumed = begin(plan, conv, optimizer_of)
+            if order == "before":
+                other.module.load_state_dict(weights)
+                second.load_state_dict(copy.deepcopy(state))
+            resumed.load_state_dict(saved)
+            if order == "rank 0's after":
+                held = [weights, state]
+                dist.broadcast_object_list(held, 0)
+                weights_0, state_0 = held
+                other.module.load_state_dict(weights_0)
+                second.load_state_dict(state_0)
+            if order == "after":
+                other.module.load_state_dict(weights)
+                second.load_state_dict(copy.deepcopy(state))
+            for number in range(8, 15):
+                models.step(other, second, rank, number)
+            assert torch.equal(models.flat(other), models.flat(model)), (plan, order)
+            for name, buffer in other.module.named_buffers():
+                assert torch.equal(buffer, model.module.get_buffer(name)), (plan, order, name)
+            assert torch.equal(flat_base(resumed), flat_base(averager))
+            resumed.close()
+        averager.close()
+
+
+def another_number_of_ranks(rank: int) -> None:
+    model, optimizer, averager = begin("updates every=1 late=2 union density=10%", conv)
+    steps(model, optimizer, rank, 7)
+    mine = averager.state_dict()
+    every: list[dict[str, object]] = [{} for _ in range(dist.get_world_size())]
+    dist.all_gather_object(every, mine)
+    beyond = mean_of(models.flat(model) + residual_of(averager))
+    new = pliant.reshard(every, 3)
+    for state in new:
+        assert state["world_size"] == 3 and state["in_flight"] == []
+        for name, base in state["base"].items():
+            assert torch.equal(base, state["own_parameters"][name])
+    total = torch.cat([(new[0]["own_parameters"][name] + new[0]["residual"][name]).flatten() for name in new[0]["parameters"]])
+    torch.testing.assert_close(total.double(), beyond, rtol=1e-4, atol=1e-6)
+    with averager.settled():
+        pass
+    averager.load_state_dict(pliant.reshard(every, dist.get_world_size())[rank])
+    assert models.alike_on_all_ranks(models.flat(model))
+    steps(model, optimizer, rank, 4)
+    assert models.alike_on_all_ranks(flat_base(averager))
+    averager.close()
+
+
+CHECKS = [
+    evaluate_and_save_on_one_rank,
+    settling_puts_progress_back,
+    a_kind_that_is_left_while_settling,
+    the_desk_reduces_every_type,
+    loading_demands_rebase,
+    learning_rates_that_differ_are_warned_about,
+    memory_in_the_summary,
+    resume,
+    another_number_of_ranks,
+]
