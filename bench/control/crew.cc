@@ -81,7 +81,7 @@ std::vector<engine::Record> Crew::obey(const Order& order) {
     record.whole = static_cast<float>(left - begin);
   }
   records_.post(record);
-  return records_.take(record.step);
+  return records_.take(record.step).records;
 }
 
 // The header of SMPI's compiler makes this a sleep in simulated time.
