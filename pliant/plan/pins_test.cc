@@ -58,8 +58,9 @@ RC_GTEST_PROP(Pins, ParseUndoesPrint, (const Pins& pins)) { RC_ASSERT(parse_pins
 
 TEST(Pins, AnErrorPointsAtTheWord) {
   EXPECT_EQ(error_of("gradients unoin density=1%"),
-            "plan: unknown word 'unoin'; allowed: gradients, updates, dense, union, shared, shared/star, shared/var, srs, every=, late=, "
-            "scatter=, gather=, "
+            "plan: unknown word 'unoin' (did you mean 'union'?); allowed: gradients, updates, dense, union, shared, shared/star, "
+            "shared/var, srs, "
+            "every=, late=, scatter=, gather=, "
             "bcast=, segments=, reduce=, density=, values=, indices=, fuse=\n"
             "  gradients unoin density=1%\n"
             "            ^~~~~");

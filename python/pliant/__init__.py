@@ -37,20 +37,17 @@ else:
     }
 
     def __getattr__(name: str) -> object:
+        # `from pliant import module` asks here too, before it looks for the module: strangers first, and no such import below.
+        if name not in (*_HOMES, "_native", "__version__"):
+            raise AttributeError(f"module 'pliant' has no attribute '{name}'")
         import importlib
 
-        # Not `from pliant import version`: that asks here whether there is such a name, for ever.
         version = importlib.import_module("pliant.version")
         if name == "__version__":
             value = version.of_build().version
-        elif name == "_native":
-            version.check_here()
-            value = importlib.import_module("pliant._native")
-        elif name in _HOMES:
-            version.check_here()
-            value = getattr(importlib.import_module(f"pliant.{_HOMES[name]}"), name)
         else:
-            raise AttributeError(f"module 'pliant' has no attribute '{name}'")
+            version.check_here()
+            value = importlib.import_module("pliant._native") if name == "_native" else getattr(importlib.import_module(f"pliant.{_HOMES[name]}"), name)
         globals()[name] = value
         return value
 

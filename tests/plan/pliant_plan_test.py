@@ -79,6 +79,79 @@ class Answers(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
+class FromLog(unittest.TestCase):
+    """A run of 20 steps on 4 ranks, 11 of them under union."""
+
+    def setUp(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = Path(self.folder.name) / "run.jsonl"
+
+    def write(self, tail: str = "", **header: object) -> None:
+        first = {"type": "header", "t": 0, "format": "pliant-run-log", "version": 1, "world": 4, "lanes": 1, "parameters": 5_000_000, "buckets": [5_000_000],
+                 "optimizer": "sgd", "costs": Path(BASE[-1]).read_text(), **header}  # fmt: skip
+        lines = [first]
+        for step in range(20):
+            sparse = step >= 9
+            # Computing took 30 ms but for two steps at the beginning.
+            lines.append({"type": "step", "t": step, "step": step, "plan": "gradients union density=1% values=f16" if sparse else "gradients dense", "compute": 0.9 if step < 2 else 0.03,
+                          "whole": None if step == 19 else 0.05, "gain": 0.25 if sparse else 1, "updated": 0.01 if sparse else 1,
+                          "link": {"latency": 0.005, "latency_sd": 1e-4, "rate": 1e8, "rate_sd": 1e6} if step > 5 else None})  # fmt: skip
+            lines.append({"type": "something new", "t": step})
+        self.path.write_text("".join(json.dumps(line) + "\n" for line in lines) + tail)
+
+    def answer(self, *options: str) -> dict:
+        done = run("--log", str(self.path), "--json", *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_is_the_same_as_typing_it(self) -> None:
+        self.write()
+        typed = json.loads(run("--params", "5M", "--ranks", "4", "--link", "100mbit,5ms", "--compute", "30ms", "--costs", BASE[-1], "--json").stdout)
+        logged = self.answer()
+        self.assertEqual(logged["plain"], typed["plain"])
+        dense = [next(s for s in each["schemes"] if s["scheme"] == "dense") for each in (logged, typed)]
+        self.assertEqual(*dense)
+
+    def test_what_is_typed_beside_it_wins(self) -> None:
+        self.write()
+        link = self.answer("--link", "1gbit,1ms")
+        self.assertLess(link["plain"]["step_seconds"], self.answer()["plain"]["step_seconds"] / 5)
+        self.assertGreater(self.answer("--ranks", "16")["plain"]["bytes_per_step"], link["plain"]["bytes_per_step"])
+        self.assertGreater(self.answer("--compute", "10s")["plain"]["step_seconds"], 10)
+        self.assertNotIn("last_plan", link["log"])
+
+    def test_gain_and_overlap_are_the_run_s(self) -> None:
+        self.write()
+        document = self.answer("--plan", "union density=1%")
+        self.assertEqual(document["log"]["gain"], [{"density": 0.01, "gain": 0.25}])
+        self.assertEqual(document["log"]["overlap"], 1)
+        self.assertEqual((document["best"]["gain"], document["best"]["updated_fraction"]), (0.25, 0.01))
+
+    def test_it_says_how_well_the_model_explains_the_run(self) -> None:
+        self.write()
+        log = self.answer()["log"]
+        self.assertIn("gradients union density=1%", log["last_plan"])
+        self.assertEqual((log["last_step_seconds"], log["steps"]), (0.05, 20))
+        self.assertGreater(log["last_step_predicted_seconds"], 0.03)
+        self.assertIn("It ended with gradients union", run("--log", str(self.path)).stdout)
+
+    def test_a_run_that_crashed_is_read_up_to_its_last_line(self) -> None:
+        self.write(tail='{"type": "step", "plan": "gradi')
+        self.assertEqual(self.answer()["log"]["steps"], 20)
+
+    def test_adam_lanes_and_buckets_are_the_run_s(self) -> None:
+        self.write()
+        sgd = self.answer("--plan", "updates")["best"]["efficiency"]
+        self.write(optimizer="adam")
+        self.assertLess(self.answer("--plan", "updates")["best"]["efficiency"], sgd)
+        steps = []
+        for lanes in (0, 1):
+            self.write(lanes=lanes, buckets=[1_000_000] * 5)
+            steps.append(self.answer("--plan", "gradients dense reduce=ring fuse=bucket", "--link", "10gbit,1ms")["best"]["step_seconds"])
+        self.assertGreater(steps[0], 1.2 * steps[1])  # with a lane, all but the last bucket travels during backward
+
+
 class Refusals(unittest.TestCase):
     def test_each_names_its_culprit(self) -> None:
         good = {"--params": "25.6M", "--ranks": "8", "--link": "1gbit,1ms", "--compute": "120ms", "--costs": "none"}

@@ -169,7 +169,7 @@ ROWS = [
     row("lab", "run --link 100 -- true", "--link", "100"),
     row("lab", "run --host 7=1mbit -- true", "--host", "7"),
     row("lab", "run --timeline nowhere.toml -- true", "nowhere.toml"),
-    row("lab", "run --timeline commtue -- true", "commtue"),
+    row("lab", "run --timeline wify -- true", "wify", "did you mean 'wifi'?"),
     row("lab", "run --timeline timeline.unknown.toml -- true", "timeline.unknown.toml", "'likn'", "did you mean 'link'?"),
     row("lab", "run --timeline timeline.truncated.toml -- true", "timeline.truncated.toml"),
     row("lab", "run --timeline timeline.empty.toml -- true", "timeline.empty.toml"),
@@ -182,7 +182,7 @@ ROWS = [
     row("lab", "run --timeout 0s -- true", "--timeout"),
     row("lab", "run --truth nowhere/truth.jsonl -- true", "--truth", "nowhere/truth.jsonl"),
     row("lab", "run --truth . -- true", "--truth", "'.'"),
-    row("lab", "timelines commtue", "'commtue'"),
+    row("lab", "timelines wify", "'wify'", "did you mean 'wifi'?"),
 ]
 
 # By the module that each needs.
@@ -215,13 +215,14 @@ OF_MODULES = {
         row("pliant", "watch run.jsonl --onec", "--onec", "--once"),
     ],
     "pliant.demo.cli": [
-        row("pliant", "demo --nonsense", "--nonsense"),
+        row("pliant", "demo --stesp 20", "--stesp"),
         row("pliant", "demo here", "here"),
-        row("pliant", "demo --hosts 1", "--hosts 1", "from 2"),
-        row("pliant", "demo --steps 3", "--steps 3", "from 10"),
-        row("pliant", "demo --seconds soon", "--seconds", "soon"),
-        row("pliant", "demo --quick --steps 50", "--quick"),
-        row("pliant", "demo --out text", "--out text"),
+        row("pliant", "demo --hosts 1", "--hosts 1"),
+        row("pliant", "demo --hosts four", "--hosts", "four"),
+        row("pliant", "demo --steps 0", "--steps 0"),
+        row("pliant", "demo --steps 20 --quick", "--quick"),
+        row("pliant", "demo --seconds 1", "--seconds 1"),
+        row("pliant", "demo --quick --out text", "text"),
     ],
 }
 

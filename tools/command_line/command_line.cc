@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#undef exit  // a macro of SimGrid's compiler wrapper, but a member of CLI::App
+#include <CLI/CLI.hpp>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
@@ -71,8 +73,7 @@ double parse_count(const std::string& text, const std::string& option, const std
 }
 
 void print(const std::string& text) {
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-    throw io_error_from_errno("writing to stdout");
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) throw io_error_from_errno("writing to stdout");
 }
 
 std::string read_file(const std::string& path, const std::string& option) {

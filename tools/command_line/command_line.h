@@ -3,10 +3,12 @@
 // probably meant.
 #pragma once
 
-#undef exit  // a macro of SimGrid's compiler wrapper, but a member of CLI::App
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace pliant::command_line {
 

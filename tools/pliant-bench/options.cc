@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/pliant-bench/options.h"
 
+#undef exit  // a macro of SimGrid's compiler wrapper, but a member of CLI::App
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <numeric>
 

@@ -188,6 +188,7 @@ void require_sound_repeat(const Timeline& timeline) {
 
 Timeline parse_toml(const std::string& text, const std::string& name, const std::string& folder) {
   const toml::table root = parse_table(text, name);
+  if (root.empty()) throw InputError(fmt::format("{}: it is empty; a timeline has a link or [[phase]]s", name));
   const Reader reader{name, folder};
   Timeline timeline;
   timeline.name = name;
