@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -173,6 +174,17 @@ class RunLog:
             case End():
                 self.end = line
 
+    def moves(self) -> list[str]:
+        """What each decision did: "first", "trial" (for one exchange), "changed", or "kept", also where a trial gives way to the plan before it."""
+        out, settled = [], None
+        for decision in self.decisions:
+            if decision.trial:
+                out.append("trial")
+                continue
+            out.append("first" if settled is None else "changed" if decision.plan != settled else "kept")
+            settled = decision.plan
+        return out
+
     @property
     def seconds(self) -> float:
         """How far the log reaches."""
@@ -230,6 +242,8 @@ class Follower:
         text = self._file.readline()
         if not text.endswith(b"\n"):
             self._file.seek(begin)
+            if os.fstat(self._file.fileno()).st_size < begin:
+                raise RunLogError(f"{self.path}: has become shorter: another run writes into it")
             return None
         self._number += 1
         return text

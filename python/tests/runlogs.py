@@ -66,8 +66,8 @@ def _step(step: int, epoch: int, t: float, begin: float, chance: random.Random) 
     coding = 0.004 if plan != DENSE else 0.0005
     whole = compute + exposed + (coding if updates else 0.0)
     link = None if step < 5 else {"latency": latency * chance.uniform(0.9, 1.2), "latency_sd": 0.1 * latency, "rate": rate * chance.uniform(0.85, 1.05), "rate_sd": 0.08 * rate}
-    enter = begin + whole - (seen or 0.0) - 0.002
-    span = {"group": 0, "lane": step % 2, "begin": enter - 0.001, "enter": enter, "leave": enter + (seen or 0.0), "end": enter + (seen or 0.0) + 0.0015, "bytes": size, "entries": PARAMETERS}
+    enter = begin + compute if updates else begin + whole - (seen or 0.0) - 0.002
+    span = {"group": 0, "lane": (step // 4 if updates else step) % 2, "begin": enter - 0.001, "enter": enter, "leave": enter + (seen or 0.0), "end": enter + (seen or 0.0) + 0.0015, "bytes": size, "entries": PARAMETERS}
     keys = {"type": "step", "t": t, "step": step, "plan": plan, "epoch": epoch, "round": step if sends else None, "whole": whole, "compute": compute, "exposed": exposed}
     keys |= {"coding": coding, "predicted": wire if sends and step >= 5 else None, "seen": seen, "bytes": size if sends else 0, "control_bytes": 3 * 64 if sends else 0, "link": link}
     keys |= {"dense_step": None if step < 5 else COMPUTE + 2 * 6 * latency + 8 * 1.5 * 4 * PARAMETERS / rate, "updated": 1.0 if plan == DENSE else 0.012}

@@ -144,9 +144,11 @@ def log_axis(title: str, values: Iterable[float | None], text: Callable[[float],
 def size_axis(title: str, values: Sequence[float]) -> dict[str, Any]:
     """Logarithmic, marked at powers of two, since sizes are written in KiB and MiB."""
     low, high = math.floor(math.log2(max(1.0, min(values, default=1.0)))), math.ceil(math.log2(max(2.0, max(values, default=1.0))))
+    high = max(high, low + 1)
     stride = max(1, math.ceil((high - low) / 6))
-    marks = list(range(low, high + 1, stride))
-    return axis(title, type="log", tickvals=[2**mark for mark in marks], ticktext=[words.size(2**mark) for mark in marks])
+    marks = list(range(low, high + stride, stride))
+    spare = 0.02 * (high - low)  # so that what lies on the edge is not cut
+    return axis(title, type="log", range=[(low - spare) * math.log10(2), (high + spare) * math.log10(2)], tickvals=[2**mark for mark in marks], ticktext=[words.size(2**mark) for mark in marks])
 
 
 def drawn(traces: Iterable[Trace], key: str = "y") -> list[float]:

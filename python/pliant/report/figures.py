@@ -176,8 +176,8 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
         latency_error=latency_error,
         rate_error=rate_error,
         decisions=len(log.decisions),
-        changes=sum(decision.changed and not decision.trial for decision in log.decisions),
-        trials=sum(decision.trial for decision in log.decisions),
+        changes=log.moves().count("changed"),
+        trials=log.moves().count("trial"),
         voids=sum(step.void for step in steps),
         warnings=sum(message.level == "warning" for message in log.messages),
         notes=noted(log.notes),
@@ -217,7 +217,7 @@ def phases(log: RunLog, truth: Truth | None) -> list[tuple[float, str]]:
 
 def _stretches(log: RunLog, truth: Truth | None, usual: float | None) -> list[Stretch]:
     begins = phases(log, truth)
-    ends = [t for t, _ in begins[1:]] + [math.inf]
+    ends = [*(t for t, _ in begins), math.inf][1:]
     stretches = []
     for (begin, name), end in zip(begins, ends, strict=True):
         steps = [step for step in log.steps if begin <= step.t < end]

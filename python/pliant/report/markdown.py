@@ -21,7 +21,7 @@ def summary(figures: Sequence[Figures], comparison: Comparison) -> str:
     for each in figures:
         lines += [f"**{escaped(each.name)}**: {escaped(verdict.of_run(each))}", ""]
     columns = [tables.rows(each) for each in figures]
-    names = list(dict.fromkeys(name for column in columns for name in column))
+    names = tables.shown(columns)
     lines += ["| | " + " | ".join(escaped(each.name) for each in figures) + " |", "|---" * (len(figures) + 1) + "|"]
     lines += [f"| {escaped(name)} | " + " | ".join(escaped(column.get(name, "-")) for column in columns) + " |" for name in names]
     return "\n".join(lines) + "\n"

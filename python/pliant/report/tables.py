@@ -31,8 +31,8 @@ def rows(figures: Figures) -> dict[str, str]:
         "prediction error (median)": words.percent(figures.prediction_error),
         "bytes a step": words.size(figures.bytes_per_step) + dense,
         "bytes in all": f"{words.size(figures.bytes)}, control records {words.size(figures.control_bytes)}",
-        "link, last estimate": f"{words.rate(figures.rate)}, {words.duration(figures.latency)}",
-        "gain, updated fraction": f"{words.number(figures.gain)}, {words.percent(figures.updated)}",
+        "link, last estimate": f"{words.rate(figures.rate)}, {words.duration(figures.latency)}" if figures.rate else "-",
+        "gain, updated fraction": f"{words.number(figures.gain)}, {words.percent(figures.updated)}" if figures.gain is not None else "-",
         "decisions": f"{figures.decisions}: {words.count(figures.changes, 'change')}, {words.count(figures.trials, 'trial')}",
         "void exchanges, warnings": f"{figures.voids}, {figures.warnings}",
     }
@@ -48,7 +48,7 @@ def rows(figures: Figures) -> dict[str, str]:
 
 def figures(runs: Sequence[Figures]) -> str:
     columns = [rows(each) for each in runs]
-    names = list(dict.fromkeys(name for column in columns for name in column))
+    names = shown(columns)
     lines = [f'<tr><th scope="row">{html.escape(name)}</th>{_cells([column.get(name, "-") for column in columns])}</tr>' for name in names]
     if len(runs) == 1:
         half = (len(lines) + 1) // 2
@@ -61,6 +61,11 @@ def figures(runs: Sequence[Figures]) -> str:
 
 def _card(lines: Sequence[str], head: str = "") -> str:
     return f'<div class="card scroll figures"><table>{head}<tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def shown(columns: Sequence[dict[str, str]]) -> list[str]:
+    """Rows in which at least one run has something."""
+    return list(dict.fromkeys(name for column in columns for name, text in column.items() if text != "-"))
 
 
 def _cells(texts: Sequence[str]) -> str:
@@ -88,27 +93,27 @@ def _decisions_of(log: RunLog, runs: int) -> str:
     title = f"<h3>{html.escape(words.short(words.plain(log.header.name), 80))}</h3>" if runs > 1 else ""
     if not log.decisions:
         return f'<div class="card">{title}<p class="empty">There is no decision in this log.</p></div>'
-    first = log.decisions[0]
-    moved = [each for each in log.decisions if each is first or each.changed or each.trial]
-    kept = [each for each in log.decisions if not (each is first or each.changed or each.trial)]
+    pairs = list(zip(log.decisions, log.moves(), strict=True))
+    moved = [pair for pair in pairs if pair[1] != "kept"]
+    kept = [pair for pair in pairs if pair[1] == "kept"]
     more = f"<details><summary>{words.count(len(kept), 'evaluation')} that kept the plan</summary>{_decision_table(kept)}</details>" if kept else ""
     return f'<div class="card scroll">{title}{_decision_table(moved)}{more}</div>'
 
 
-def _decision_table(decisions: Sequence[Decision]) -> str:
+def _decision_table(decisions: Sequence[tuple[Decision, str]]) -> str:
     left_out = f"<p>The first {MOST_ROWS} of {len(decisions):,}; the log has the rest.</p>" if len(decisions) > MOST_ROWS else ""
     head = '<tr><th class="number">step</th><th class="number">time</th><th></th><th>plan, and why</th><th class="number">step, predicted</th><th class="number">efficiency</th></tr>'
-    return f"<table><thead>{head}</thead><tbody>{''.join(_decision(each) for each in decisions[:MOST_ROWS])}</tbody></table>{left_out}"
+    return f"<table><thead>{head}</thead><tbody>{''.join(_decision(each, move) for each, move in decisions[:MOST_ROWS])}</tbody></table>{left_out}"
 
 
-def _decision(decision: Decision) -> str:
-    kind, style = ("trial", "") if decision.trial else ("changed", " changed") if decision.changed else ("first", "") if decision.before is None else ("kept", "")
+def _decision(decision: Decision, move: str) -> str:
+    style = " changed" if move == "changed" else ""
     chosen = decision.chosen
-    before = f"<br><span class='tag'>from</span> {html.escape(words.label(decision.before))}" if decision.changed and decision.before else ""
+    before = f"<br><span class='tag'>from</span> {html.escape(words.label(decision.before))}" if decision.before and decision.before != decision.plan else ""
     front = _front(decision) if decision.front or decision.inputs else ""
     reason = html.escape(words.plain(decision.reason))
     return (
-        f'<tr><td class="number">{decision.step:,}</td><td class="number">{words.duration(decision.t)}</td><td><span class="tag{style}">{kind}</span></td>'
+        f'<tr><td class="number">{decision.step:,}</td><td class="number">{words.duration(decision.t)}</td><td><span class="tag{style}">{move}</span></td>'
         f'<td class="reason"><code>{html.escape(words.plain(decision.plan))}</code>{before}<br>{reason}{front}</td>'
         f'<td class="number">{words.duration(chosen.step) if chosen else "-"}</td><td class="number">{words.number(chosen.efficiency) if chosen else "-"}</td></tr>'
     )

@@ -115,7 +115,7 @@ def _exchanges(log: RunLog, pid: int, shift: float) -> list[Event]:
 
 def _moments(log: RunLog, pid: int, shift: float) -> list[Event]:
     """Changes of plan, phases, messages."""
-    moments = [(each.t, f"plan: {words.label(each.plan)}", {"plan": each.plan, "reason": each.reason}) for each in log.decisions if each.changed or each.trial or each.before is None]
+    moments = [(each.t, f"plan: {words.label(each.plan)}", {"plan": each.plan, "reason": each.reason}) for each, move in zip(log.decisions, log.moves(), strict=True) if move != "kept"]
     moments += [(each.t, f"phase: {words.plain(each.name)}", {"step": str(each.step)}) for each in log.phases]
     moments += [(each.t, f"{words.plain(each.level)}: {words.short(words.plain(each.text))}", {"text": each.text}) for each in log.messages]
     return [{"ph": "i", "s": "p", "pid": pid, "tid": TRAINING, "name": name, "ts": _microseconds(t + shift), "args": arguments} for t, name, arguments in moments]

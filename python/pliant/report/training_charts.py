@@ -101,7 +101,7 @@ def _parts(log: RunLog, index: int, runs: int) -> tuple[Chart, float]:
         "Compute is this rank's own time; exposed exchange is waiting that nothing hid; codec is select, encode and decode.",
         traces,
         layout(axis("time (s)", rangemode="tozero"), seconds_axis("step time"), hovermode="x unified", legend=LEGEND | {"traceorder": "normal"}),
-        empty="No step in this log says how long it took.",
+        empty="No step in this log says what its time went into.",
     )
     return chart, _top(log)
 

@@ -16,6 +16,8 @@ def of_run(figures: Figures) -> str:
     """For example: 3.4x less time per step than dense would have taken; 71 % of steps used shared/star at 1 %; prediction error 6 %."""
     if not figures.steps:
         parts = ["No step was logged"]
+    elif _plainly_dense(figures):
+        parts = [against_dense(figures)]
     else:
         parts = [against_dense(figures)]
         top = figures.plans[0]
@@ -25,7 +27,14 @@ def of_run(figures: Figures) -> str:
     return f"{sentence} {ending}" if (ending := _ending(figures)) else sentence
 
 
+def _plainly_dense(figures: Figures) -> bool:
+    """Nothing to compare with: it is the yardstick."""
+    return figures.speed_up is None and [each.plan for each in figures.plans] == ["dense"]
+
+
 def against_dense(figures: Figures) -> str:
+    if _plainly_dense(figures):
+        return f"{words.duration(figures.step_time)} per step, all of them dense"
     if figures.speed_up is None:
         return f"{words.duration(figures.step_time)} per step; what dense would have taken was not predicted"
     if abs(figures.speed_up - 1) <= ALIKE:

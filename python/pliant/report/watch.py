@@ -56,7 +56,7 @@ class State:
                 self.recent.append(line)
             case Decision():
                 self.decisions.append(line)
-                if self.decision is None or (line.changed and not line.trial):
+                if self.decision is None or (not line.trial and line.plan != self.decision.plan):
                     self.decision = line
             case Note():
                 self.noted |= line.values
