@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The only place with compiler flags. No -march: kernels pick their SIMD target at run time. No contraction of a*b+c into
+# The only place with compiler flags, but for one of two kernels. No -march: kernels pick their SIMD target at run time. No contraction of a*b+c into
 # one rounding: every target must give the same bits.
 add_library(pliant_flags INTERFACE)
 target_compile_options(pliant_flags INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers -Wno-dangling-else -ffp-contract=off -fPIC)

@@ -212,9 +212,10 @@ void Selector::begin_step() {
   pending_.period = sample_period(entries_);
   pending_.complete_from = 0;
   cut_short_ = false;
+  if (method_ != Method::kApproximate) return;  // the others have no threshold of the whole model
   threshold_ = model_.aim(static_cast<double>(keep_));
   pending_.threshold = threshold_;
-  if (method_ == Method::kApproximate) steering_.begin_step(static_cast<double>(keep_), threshold_, power_at(model_.picture()), segments_);
+  steering_.begin_step(static_cast<double>(keep_), threshold_, power_at(model_.picture()), segments_);
 }
 
 Outcome Selector::select(std::size_t bucket, const Contribution& contribution, std::span<float> residual, Selection& out) {
