@@ -37,6 +37,7 @@ def check(out: Path, done: subprocess.CompletedProcess[str], steps: int) -> dict
         assert log.end is not None and log.end.status == "closed"
         assert log.end.step == len(log.steps) == steps
         assert log.header.parameters == 206_922
+        assert log.header.name == log.path.stem
     assert [note.step for note in plain.notes] == [note.step for note in ours.notes]
     assert plain.notes[0].values["loss"] == pytest.approx(ours.notes[0].values["loss"], rel=0.2)  # the same start
     figures = json.loads((out / "figures.json").read_text())
