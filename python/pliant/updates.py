@@ -58,7 +58,7 @@ class Updates:
         self._alone = False
         self._based = False
         self._kept: list[torch.Tensor] | None = None  # this rank's own, while the base is in its place
-        self._failed = False
+        self._failure: Exception | None = None
         self._own = Own(model, buffers, optimizers)
         self._scale_from_now_on: dict[str, Any] | None = None
         self._steps: Steps | None = None
@@ -95,6 +95,10 @@ class Updates:
         """No gradient is averaged."""
         return self.in_force and not self._alone
 
+    @property
+    def failed(self) -> bool:
+        return self._failure is not None
+
     def base(self) -> list[torch.Tensor]:
         """In the shapes of the parameters, copies."""
         if not self._based or self._alone:
@@ -125,6 +129,7 @@ class Updates:
         self._quiet.saw_a_backward()
 
     def completed_step(self) -> None:
+        self._check_nothing_failed()
         if not self.training_alone:
             self._own.let_go()
             return
@@ -174,6 +179,7 @@ class Updates:
 
     @contextmanager
     def settled(self) -> Iterator[None]:
+        self._check_nothing_failed()
         if self.training_alone and self._based:
             self.check_not_swapped("settled()")
             with self._failing():
@@ -253,16 +259,18 @@ class Updates:
         assert self._desk is not None
         return self._desk
 
-    @property
-    def failed(self) -> bool:
-        return self._failed
+    def _check_nothing_failed(self) -> None:
+        """What went wrong once is raised again: ranks that have lost each other must not train on as if nothing had happened."""
+        if self._failure is not None:
+            raise self._failure
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
+        self._check_nothing_failed()
         try:
             yield
-        except Exception:
-            self._failed = True
+        except Exception as error:
+            self._failure = error
             raise
 
     def _take_base(self, when: str) -> None:
