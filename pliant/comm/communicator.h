@@ -31,6 +31,17 @@ template <typename T>
   return {std::as_writable_bytes(buffer.span()), buffer.owner()};
 }
 
+// Floats to be summed, and whoever keeps them alive: as Region has it.
+struct Floats {
+  std::span<float> data;
+  std::shared_ptr<const void> owner;
+
+  Floats() = default;
+  Floats(std::span<float> unowned) : data(unowned) {}
+  Floats(const Buffer<float>& buffer) : data(buffer.span()), owner(buffer.owner()) {}
+  Floats(std::span<float> part, std::shared_ptr<const void> keeper) : data(part), owner(std::move(keeper)) {}
+};
+
 // A message under way. Waited for exactly once, by the communicator that issued it.
 enum class Ticket : std::uint64_t {};
 
@@ -67,8 +78,8 @@ class Communicator {
   virtual Bytes wait(Ticket ticket, const Patience& patience) = 0;
 
   // The engine's own sum over all ranks, in place. Collective; blocks. ContractError if the engine has none, CommError as
-  // wait() has it (the peer is not known then).
-  virtual void all_reduce(std::span<float> data, const Patience& patience) = 0;
+  // wait() has it (the peer is not known then); what is in `floats` afterwards is anything.
+  virtual void all_reduce(const Floats& floats, const Patience& patience) = 0;
 
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
   [[nodiscard]] virtual Seconds now() const = 0;  // monotonic; the zero point is arbitrary

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "pliant/common/errors.h"
 #include "pliant/engine/agreement.h"
@@ -226,7 +227,7 @@ class Corrupting final : public comm::Communicator {
     if (room != rooms_.end() && --after_ < 0) room->second.bytes.front() ^= std::byte{1};
     return size;
   }
-  void all_reduce(std::span<float> data, const comm::Patience& patience) override { inner_->all_reduce(data, patience); }
+  void all_reduce(const comm::Floats& floats, const comm::Patience& patience) override { inner_->all_reduce(floats, patience); }
   [[nodiscard]] comm::Capabilities capabilities() const override { return inner_->capabilities(); }
   [[nodiscard]] Seconds now() const override { return inner_->now(); }
 
@@ -328,6 +329,50 @@ TEST(Engine, AVoidBucketVoidsItsWholeStep) {
     after[static_cast<std::size_t>(rank)] = sum(engine.state().residual);
   });
   EXPECT_NEAR(before[0] + before[1], after[0] + after[1], 1e-2);
+}
+
+// A dense step after sparse ones carries all that was unsent: with one bucket not finite, whoever skips the step would lose it.
+TEST(Engine, ADenseStepThatFlushesIsVoidAsAWholeAndTriedAgain) {
+  std::vector<double> before(2), between(2), result(2), contributed(2);
+  run_engines("a void flush", 2, 2, [&](int rank, Communicators communicators) {
+    const auto r = static_cast<std::size_t>(rank);
+    Engine engine(std::move(communicators), parameters(), options("gradients union density=5% fuse=bucket"));
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      Tensors mine = random_gradient(rank, step);
+      submit_in_buckets(engine, mine, 0);
+    }
+    before[r] = sum(engine.state().residual);
+    engine.set_plan(plan::parse_pins("gradients dense"));
+    Tensors mine(kSizes.size());
+    for (std::size_t p = 0; p < kSizes.size(); ++p) mine[p].assign(kSizes[p], 1e-30F);
+    if (rank == 1) mine[2][5] = std::numeric_limits<float>::quiet_NaN();
+    submit_in_buckets(engine, mine, 0);
+    for (const auto& tensor : mine) EXPECT_TRUE(std::ranges::all_of(tensor, [](float v) { return std::isnan(v); }));
+    between[r] = sum(engine.state().residual);
+    mine = random_gradient(rank, 5);
+    contributed[r] = sum(mine);
+    submit_in_buckets(engine, mine, 0);
+    result[r] = sum(mine);
+    EXPECT_EQ(sum(engine.state().residual), 0);
+  });
+  EXPECT_NEAR(before[0] + before[1], between[0] + between[1], 1e-2);
+  EXPECT_NEAR(2 * result[0], between[0] + between[1] + contributed[0] + contributed[1], 1e-2);
+  EXPECT_EQ(result[0], result[1]);
+}
+
+// As DDP does: there is no residual to be lost.
+TEST(Engine, ADensePlanHandsOnWhatIsNotFinite) {
+  run_engines("a dense NaN", 2, 2, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), parameters(), options("gradients dense"));
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      Tensors mine = random_gradient(rank, step);
+      if (rank == 1) mine[2][5] = std::numeric_limits<float>::quiet_NaN();
+      submit_in_buckets(engine, mine, 0);
+      EXPECT_TRUE(std::isnan(std::exchange(mine[2][5], 0.0F)));
+      EXPECT_TRUE(std::isfinite(sum(mine)));
+    }
+    EXPECT_EQ(engine.summary().voids, 0U);
+  });
 }
 
 TEST(Engine, RefusesWhatIsNotAStep) {

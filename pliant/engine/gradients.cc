@@ -31,9 +31,11 @@ bool all_zero(std::span<const float> values) {
 
 class Gradients::Waiting {
  public:
-  explicit Waiting(Submission submission) : submission_(std::move(submission)) {}
+  explicit Waiting(Submission submission) : submission_(std::move(submission)), missing_(submission_.pieces.size()) {}
 
   [[nodiscard]] const Submission& submission() const { return submission_; }
+  // One more piece has landed: was it the last? Under the step's mutex.
+  [[nodiscard]] bool landed() { return --missing_ == 0; }
   void finish(const std::exception_ptr& why) {
     if (finished_.exchange(true)) return;
     if (submission_.done) submission_.done(why);
@@ -43,6 +45,7 @@ class Gradients::Waiting {
 
  private:
   Submission submission_;
+  std::size_t missing_;  // pieces
   std::atomic<bool> finished_ = false;
 };
 
@@ -56,6 +59,8 @@ struct Gradients::Step {
   std::vector<std::span<float>> pieces;  // by parameter
   std::vector<std::shared_ptr<Waiting>> waiting;
   std::optional<Seconds> deadline;   // for each message
+  bool flushes = false;              // dense, and a residual goes along
+  bool together = true;              // nobody hears of its average before all are there
   std::vector<std::size_t> missing;  // pieces of each group
   std::size_t submitted = 0;
   std::size_t next_group = 0;  // to be dispatched
@@ -155,6 +160,11 @@ void Gradients::begin_step(std::uint64_t number, const plan::Plan& plan, std::ui
   wait();
   step_ = std::make_shared<Step>(Record{.epoch = epoch, .step = number}, plan, sizes_.size());
   step_->deadline = deadline;
+  // What can be void can void the rest. A dense exchange in f32 is handed on as it is, whatever is in it, once there is no
+  // residual left that would be lost with it.
+  const bool plain = plan.scheme == plan::Scheme::kDense && plan.values == plan::ValueCode::kF32;
+  step_->flushes = plain && unsent_;
+  step_->together = !plain || unsent_;
   prepare(*step_);
 
   last_begin_ = std::exchange(begin_, crew_.now());
@@ -231,16 +241,20 @@ void Gradients::dispatch(const std::shared_ptr<Step>& step, std::size_t group) {
   crew_.lane(job.number).run([this, step, job](comm::Communicator& communicator) { exchange(communicator, *step, job); });
 }
 
-std::span<float> Gradients::assemble(Group& group, const Step& step) const {
+comm::Floats Gradients::assemble(Group& group, Step& step) const {
   const auto piece = [&](std::size_t i) { return step.pieces[static_cast<std::size_t>(group.parameters[i])]; };
-  bool together = true;
-  for (std::size_t i = 1; together && i < group.parameters.size(); ++i)
-    together = piece(i - 1).data() + piece(i - 1).size() == piece(i).data();
-  if (together) return {piece(0).data(), group.entries.count};
+  {
+    const std::lock_guard lock(step.mutex);
+    const auto waiting = [&](std::size_t i) { return step.waiting[static_cast<std::size_t>(group.parameters[i])]; };
+    bool together = true;  // side by side, and of one owner
+    for (std::size_t i = 1; together && i < group.parameters.size(); ++i)
+      together = waiting(i) == waiting(0) && piece(i - 1).data() + piece(i - 1).size() == piece(i).data();
+    if (together) return {{piece(0).data(), group.entries.count}, waiting(0)->submission().owner};
+  }
   if (group.assembled.size() == 0) group.assembled = Buffer<float>(group.entries.count);
   auto to = group.assembled.span().begin();
   for (std::size_t i = 0; i < group.parameters.size(); ++i) to = std::ranges::copy(piece(i), to).out;
-  return group.assembled.span();
+  return group.assembled;
 }
 
 // The norm is this step's where one group holds everything, and else the last step's: the other groups are not there yet.
@@ -268,17 +282,24 @@ void Gradients::exchange(comm::Communicator& communicator, Step& step, const Job
     wire_.enter(job.number);
     wire_.leave();
   }
-  // Nobody hears of its average before all of the step are there, or will never be: only then is it certain that no exchange was
-  // void, and that no other lane works in the same memory.
-  std::vector<std::shared_ptr<Waiting>> waiting;
+  // Where one void exchange voids the step, nobody hears of its average before all are there. Nor of a failure before all are
+  // there or will never be: only then is it certain that no lane works in the same memory.
+  std::vector<std::shared_ptr<Waiting>> ready;
   const std::exception_ptr failure = crew_.fault.first();
   {
     const std::lock_guard lock(step.mutex);
     ++step.applied;
-    if (step.applied == groups_.size() || (failure && step.applied == step.dispatched)) waiting = step.waiting;
-    if (step.applied == groups_.size() && !failure) void_together(step);
+    if (failure || step.together) {
+      if (step.applied == (failure ? step.dispatched : groups_.size())) ready = step.waiting;
+      if (step.applied == groups_.size() && !failure) void_together(step);
+    } else {
+      for (const int parameter : groups_[job.group].parameters) {
+        const auto& waiting = step.waiting[static_cast<std::size_t>(parameter)];
+        if (waiting->landed()) ready.push_back(waiting);
+      }
+    }
   }
-  for (const auto& each : waiting) {
+  for (const auto& each : ready) {
     if (each != nullptr) each->finish(failure);
   }
   // Whoever heard that the last piece has landed may want to begin the next step: wait() holds it up until here.
@@ -310,7 +331,8 @@ void Gradients::void_together(Step& step) {
 void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& job, bool& passed) {
   Group& group = groups_[job.group];
   const Seconds begin = crew_.now();
-  const std::span<float> gradient = assemble(group, step);
+  const comm::Floats floats = assemble(group, step);
+  const std::span<float> gradient = floats.data;
   clip(gradient, step);
   exchange::Report report;
   Energies energies;
@@ -322,8 +344,9 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
                                 .step = step.number,
                                 .epoch = step.epoch,
                                 .bucket = static_cast<std::uint32_t>(job.group),
-                                .deadline = step.deadline};
-    const auto flight = exchange::depart(communicator, *group.bucket, terms, compress::Gradient{gradient}, gradient);
+                                .deadline = step.deadline,
+                                .flushes = step.flushes};
+    const auto flight = exchange::depart(communicator, *group.bucket, terms, compress::Gradient{gradient}, floats);
     wire_.enter(job.number);
     passed = true;
     try {
@@ -378,6 +401,7 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
 void Gradients::finish(Step& step) {
   step.landed = crew_.now();
   last_norm_ = std::sqrt(step.energy);
+  unsent_ = step.together && (!step.flushes || std::ranges::count(step.voids, true) > 0);
   last_updated_fraction_ = 0;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     last_updated_fraction_ += step.updated[g] * static_cast<double>(groups_[g].entries.count) / static_cast<double>(arrangement_.size());
@@ -440,6 +464,7 @@ void Gradients::read(const State& state) {
   adopting_ = state.step <= kLastAdopted;
   exchanges_ = state.exchanges;
   voted_ = state.voted;
+  unsent_ = true;
   last_norm_ = state.last_norm;
   std::ranges::fill(residual_.span(), 0.0F);
   for (std::size_t p = 0; p < sizes_.size(); ++p) {

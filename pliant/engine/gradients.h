@@ -66,7 +66,7 @@ class Gradients {
   };
   void exchange(comm::Communicator& communicator, Step& step, const Job& job);
   void apply(comm::Communicator& communicator, Step& step, const Job& job, bool& passed);
-  [[nodiscard]] std::span<float> assemble(Group& group, const Step& step) const;
+  [[nodiscard]] comm::Floats assemble(Group& group, Step& step) const;
   void clip(std::span<float> gradient, Step& step);
   void finish(Step& step);
 
@@ -83,6 +83,7 @@ class Gradients {
   std::uint64_t exchanges_ = 0;     // dispatched, ever
   std::uint64_t passed_ = 0;        // dispatched by this engine
   Turnstile wire_;
+  bool unsent_ = false;     // some rank's residual may not be zero; all ranks think alike
   bool adopting_ = true;    // units are taken from the frame's buckets, once
   std::vector<int> voted_;  // restored, for groups that are yet to be formed
   double last_norm_ = 0;

@@ -9,6 +9,7 @@
 #include "pliant/common/errors.h"
 #include "pliant/common/hash.h"
 #include "pliant/compress/residual.h"
+#include "pliant/kernels/dense.h"
 
 namespace pliant::engine {
 namespace {
@@ -41,13 +42,16 @@ Side::Side(std::vector<std::size_t> sizes)
       bucket(std::make_unique<exchange::Bucket>(residual.span())),
       sizes_(std::move(sizes)) {}
 
+void Side::check(Tensors tensors) const {
+  require(tensors.size() == sizes_.size(), "engine: {} tensors, not {}", tensors.size(), sizes_.size());
+  for (std::size_t t = 0; t < sizes_.size(); ++t)
+    require(tensors[t].size() == sizes_[t], "engine: {} entries for tensor {}, which has {}", tensors[t].size(), t, sizes_[t]);
+}
+
 void Side::read(Tensors from) {
-  require(from.size() == sizes_.size(), "engine: {} tensors, not {}", from.size(), sizes_.size());
+  check(from);
   auto to = now.span().begin();
-  for (std::size_t t = 0; t < sizes_.size(); ++t) {
-    require(from[t].size() == sizes_[t], "engine: {} entries for tensor {}, which has {}", from[t].size(), t, sizes_[t]);
-    to = std::ranges::copy(from[t], to).out;
-  }
+  for (const auto& tensor : from) to = std::ranges::copy(tensor, to).out;
 }
 
 void Side::write(Tensors to) const {
@@ -252,10 +256,7 @@ bool Updates::send(const Model& model, const Sending& sending) {
     }
   }
 
-  const auto finite = [](std::span<const float> values) {
-    return std::ranges::all_of(values, [](float value) { return value - value == 0; });
-  };
-  const bool is_finite = finite(parameters_.now.span());
+  const bool is_finite = std::isfinite(kernels::energy(parameters_.now.span()));
   depart(parameters_, 0, *air);
   depart(buffers_, kBuffers, *air);
   for (std::size_t j = 0; j < at_home.size(); ++j) {
@@ -286,6 +287,7 @@ bool Updates::send(const Model& model, const Sending& sending) {
   air_.push_back(air);
   const std::uint64_t turn = launched_++;
   crew_.lane(turn).run([this, air, turn](comm::Communicator& communicator) {
+    wire_.enter(turn);
     try {
       crew_.fault.check();
       for (auto& side : air->sides) {
@@ -300,9 +302,8 @@ bool Updates::send(const Model& model, const Sending& sending) {
       crew_.fault.note(std::current_exception());
       crew_.records->wake();
     }
-    posting_.enter(turn);
     if (crew_.fault.first() == nullptr) crew_.records->post(air->record);
-    posting_.leave();
+    wire_.leave();
     {
       const std::lock_guard lock(air->mutex);
       air->there = true;
@@ -355,26 +356,24 @@ exchange::Report Updates::land(const Model& model) {
     air_.pop_front();
     crew_.fault.check();
   }
-  parameters_.read(model.parameters);
-  buffers_.read(model.buffers);
+  parameters_.check(model.parameters);
+  buffers_.check(model.buffers);
   const plan::Plan& plan = air->sending.plan;
   const exchange::Report report = land_side(parameters_, 0, *air);
   const exchange::Report of_buffers = land_side(buffers_, kBuffers, *air);
   const bool buffers_void = of_buffers.is_void;
   air_.pop_front();
 
-  apply(parameters_, air->sending.late());
+  apply(parameters_, model.parameters, air->sending.late());
   if (report.is_void || buffers_void) {
     std::ranges::fill(buffers_.residual.span(), 0.0F);  // nothing moved: what they had, they have
   } else {
-    apply(buffers_, air->sending.late());
+    apply(buffers_, model.buffers, air->sending.late());
   }
   last_sent_.clear();
   if (plan.scheme != plan::Scheme::kDense && plan.every == 1 && !report.is_void) {
     last_sent_.assign(parameters_.reference.span().begin(), parameters_.reference.span().end());
   }
-  parameters_.write(model.parameters);
-  buffers_.write(model.buffers);
   crew_.tallies.add(report);
   crew_.tallies.add_beside(of_buffers);
   if (crew_.journal != nullptr && air->begin) tell(*air, report, of_buffers);
@@ -405,17 +404,23 @@ void Updates::tell(Air& air, const exchange::Report& parameters, const exchange:
   crew_.journal->landed(air.sending.number, {});
 }
 
-// base += result; now += result - own part, or simply the base where nothing was trained on meanwhile.
-void Updates::apply(Side& side, bool late) {
-  const auto base = side.base.span();
-  const auto now = side.now.span();
-  const auto result = side.result.span();
-  const auto own = side.reference.span();
-  for (std::size_t i = 0; i < side.size(); ++i) base[i] += result[i];
-  if (late) {
-    for (std::size_t i = 0; i < side.size(); ++i) now[i] += result[i] - own[i];
-  } else {
-    for (std::size_t i = 0; i < side.size(); ++i) now[i] = std::isfinite(base[i]) ? base[i] : now[i];
+// base += result; tensors += result - own part, or simply the base where nothing was trained on meanwhile. One pass, where the
+// tensors lie: the training thread waits for it.
+void Updates::apply(Side& side, Tensors tensors, bool late) {
+  std::size_t begin = 0;
+  for (const auto& now : tensors) {
+    const auto base = side.base.span().subspan(begin, now.size());
+    const auto result = side.result.span().subspan(begin, now.size());
+    const auto own = side.reference.span().subspan(begin, now.size());
+    begin += now.size();
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      base[i] += result[i];
+      if (late) {
+        now[i] += result[i] - own[i];
+      } else if (std::isfinite(base[i])) {
+        now[i] = base[i];
+      }
+    }
   }
 }
 

@@ -36,6 +36,7 @@ class Side {
 
   [[nodiscard]] std::size_t size() const { return base.size(); }
   [[nodiscard]] std::size_t tensors() const { return sizes_.size(); }
+  void check(Tensors tensors) const;                                                     // their number and sizes
   void read(Tensors from);                                                               // into `now`
   void write(Tensors to) const;                                                          // from `now`
   [[nodiscard]] std::vector<std::vector<float>> cut(std::span<const float> flat) const;  // by tensor; empty: all zero
@@ -99,7 +100,7 @@ class Updates {
  private:
   struct Air;  // one exchange in flight
   void drop_flights();
-  void apply(Side& side, bool late);
+  static void apply(Side& side, Tensors tensors, bool late);
   [[nodiscard]] std::span<const float> reference_of(Side& side, std::size_t which) const;
   [[nodiscard]] Side& side(std::size_t which) { return which == 0 ? parameters_ : buffers_; }
   void depart(Side& side, std::size_t which, Air& air);
@@ -117,8 +118,9 @@ class Updates {
   std::uint64_t launched_ = 0;                     // by this engine
   std::map<std::uint64_t, std::uint32_t> hashes_;  // of the base, by the exchange that had just landed
   std::optional<Seconds> last_sending_;
-  Seconds waited_;     // for landings, since then
-  Turnstile posting_;  // records go out in the order of their exchanges
+  Seconds waited_;  // for landings, since then
+  // One exchange at a time, or the time that one takes would tell of the others; and records go out in the same order.
+  Turnstile wire_;
 };
 
 }  // namespace pliant::engine

@@ -16,15 +16,15 @@ std::span<const float> floats(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-DenseBlocks::DenseBlocks(Dense dense, int count, Workspace& workspace, Complaint& complaint)
-    : dense_(std::move(dense)),
-      begins_(split_points(dense_.data.size(), static_cast<std::size_t>(count))),
+DenseBlocks::DenseBlocks(comm::Floats floats, int count, Workspace& workspace, Complaint& complaint)
+    : floats_(std::move(floats)),
+      begins_(split_points(floats_.data.size(), static_cast<std::size_t>(count))),
       workspace_(workspace),
       complaint_(complaint) {}
 
 std::span<float> DenseBlocks::block(int b) const {
   const auto i = static_cast<std::size_t>(b);
-  return dense_.data.subspan(begins_[i], begins_[i + 1] - begins_[i]);
+  return floats_.data.subspan(begins_[i], begins_[i + 1] - begins_[i]);
 }
 
 std::size_t DenseBlocks::size_of(const schedule::Move& move) const {
@@ -37,11 +37,11 @@ std::optional<std::span<float>> DenseBlocks::together(const schedule::Move& move
   for (std::size_t i = 1; i < move.blocks.size(); ++i) {
     if (move.blocks[i] != move.blocks[i - 1] + 1) return std::nullopt;
   }
-  return dense_.data.subspan(begins_[static_cast<std::size_t>(move.blocks.front())], size_of(move));
+  return floats_.data.subspan(begins_[static_cast<std::size_t>(move.blocks.front())], size_of(move));
 }
 
 comm::Region DenseBlocks::outgoing(const schedule::Move& move, schedule::OnArrival) {
-  if (const auto whole = together(move)) return {std::as_writable_bytes(*whole), dense_.owner};
+  if (const auto whole = together(move)) return {std::as_writable_bytes(*whole), floats_.owner};
   comm::Region packed = workspace_.take(size_of(move) * sizeof(float));
   std::byte* to = packed.bytes.data();
   for (const int b : move.blocks) {
@@ -56,7 +56,7 @@ comm::Region DenseBlocks::outgoing(const schedule::Move& move, schedule::OnArriv
 // the final bytes may land in place however early they come.
 comm::Region DenseBlocks::room(const schedule::Move& move, schedule::OnArrival on_arrival) {
   const auto whole = together(move);
-  if (whole && on_arrival == schedule::OnArrival::kCopy) return {std::as_writable_bytes(*whole), dense_.owner};
+  if (whole && on_arrival == schedule::OnArrival::kCopy) return {std::as_writable_bytes(*whole), floats_.owner};
   return workspace_.take(size_of(move) * sizeof(float));
 }
 
@@ -78,21 +78,21 @@ void DenseBlocks::arrived(const schedule::Move& move, schedule::OnArrival on_arr
   }
 }
 
-Traffic run_dense(comm::Communicator& communicator, const schedule::Builder& builder, const schedule::Shape& shape, const Dense& dense,
-                  Workspace& workspace, const RunOptions& options) {
+Traffic run_dense(comm::Communicator& communicator, const schedule::Builder& builder, const schedule::Shape& shape,
+                  const comm::Floats& floats, Workspace& workspace, const RunOptions& options) {
   require(shape.size == communicator.size(), "exchange: a schedule for {} ranks, run by {}", shape.size, communicator.size());
   workspace.reset();
   Complaint complaint;
-  DenseBlocks blocks(dense, builder.blocks(shape), workspace, complaint);
+  DenseBlocks blocks(floats, builder.blocks(shape), workspace, complaint);
   const Traffic traffic = run(communicator, builder.build(communicator.rank(), shape), blocks, options);
   complaint.raise();
   return traffic;
 }
 
-Traffic all_reduce(comm::Communicator& communicator, const Dense& dense, std::string_view schedule, Workspace& workspace,
+Traffic all_reduce(comm::Communicator& communicator, const comm::Floats& floats, std::string_view schedule, Workspace& workspace,
                    const RunOptions& options) {
   const auto& builder = schedule::find_builder(schedule::Collective::kAllReduce, schedule);
-  return run_dense(communicator, builder, {communicator.size()}, dense, workspace, options);
+  return run_dense(communicator, builder, {communicator.size()}, floats, workspace, options);
 }
 
 }  // namespace pliant::exchange

@@ -16,21 +16,11 @@
 
 namespace pliant::exchange {
 
-// A vector and whoever keeps it alive. Without an owner the communicator works on copies (see comm::Region).
-struct Dense {
-  std::span<float> data;
-  std::shared_ptr<const void> owner;
-
-  Dense(std::span<float> unowned) : data(unowned) {}
-  Dense(const Buffer<float>& buffer) : data(buffer.span()), owner(buffer.owner()) {}
-  Dense(std::span<float> part, std::shared_ptr<const void> keeper) : data(part), owner(std::move(keeper)) {}
-};
-
-// The vector cut into `count` blocks. What is copied arrives in place; what is added arrives in the workspace and is added
+// The floats cut into `count` blocks. What is copied arrives in place; what is added arrives in the workspace and is added
 // in the schedule's order. A sum that is not a number is always the same NaN, whatever went in.
 class DenseBlocks final : public Blocks {
  public:
-  DenseBlocks(Dense dense, int count, Workspace& workspace, Complaint& complaint);
+  DenseBlocks(comm::Floats floats, int count, Workspace& workspace, Complaint& complaint);
 
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
@@ -43,7 +33,7 @@ class DenseBlocks final : public Blocks {
   [[nodiscard]] std::optional<std::span<float>> together(const schedule::Move& move) const;
   [[nodiscard]] std::size_t size_of(const schedule::Move& move) const;
 
-  Dense dense_;
+  comm::Floats floats_;
   std::vector<std::size_t> begins_;
   Workspace& workspace_;
   Complaint& complaint_;
@@ -52,11 +42,11 @@ class DenseBlocks final : public Blocks {
 // Runs one collective of the catalogue in place. all-reduce: every rank ends with the sum; broadcast: with the root's data;
 // all-gather: block b (see split_points) with rank b's; reduce-scatter: rank b holds the sum of block b, the rest is scrap.
 // Same bits on all ranks and from run to run. Collective; throws CommError.
-Traffic run_dense(comm::Communicator& communicator, const schedule::Builder& builder, const schedule::Shape& shape, const Dense& dense,
-                  Workspace& workspace, const RunOptions& options = {});
+Traffic run_dense(comm::Communicator& communicator, const schedule::Builder& builder, const schedule::Shape& shape,
+                  const comm::Floats& floats, Workspace& workspace, const RunOptions& options = {});
 
 // The sum over all ranks by the named all-reduce.
-Traffic all_reduce(comm::Communicator& communicator, const Dense& dense, std::string_view schedule, Workspace& workspace,
+Traffic all_reduce(comm::Communicator& communicator, const comm::Floats& floats, std::string_view schedule, Workspace& workspace,
                    const RunOptions& options = {});
 
 }  // namespace pliant::exchange

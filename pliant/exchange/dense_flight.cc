@@ -22,12 +22,8 @@ bool all_finite(std::span<const float> values) {
 class DenseFlight final : public Flight {
  public:
   DenseFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms, const compress::Contribution& contribution,
-              std::span<float> in_place)
-      : Flight(communicator, bucket, terms), work_(in_place) {
-    if (work_.empty()) {
-      buffer_ = Buffer<float>(bucket.size());
-      work_ = buffer_.span();
-    }
+              const comm::Floats& in_place)
+      : Flight(communicator, bucket, terms), floats_(in_place.data.empty() ? Buffer<float>(bucket.size()) : in_place), work_(floats_.data) {
     if (const auto* gradient = std::get_if<compress::Gradient>(&contribution)) {
       take_gradient(gradient->values);
     } else {
@@ -47,7 +43,7 @@ class DenseFlight final : public Flight {
     const plan::AllReduce reduce = terms_.plan.reduce;
     if (reduce == plan::AllReduce::kEngine && communicator.capabilities().own_all_reduce) {
       report_.traffic = {.entered = communicator.now(), .sent = {static_cast<std::int64_t>(work_.size_bytes())}, .messages = 1};
-      communicator.all_reduce(work_, {.deadline = terms_.deadline, .place = {.epoch = terms_.epoch}});
+      communicator.all_reduce(floats_, {.deadline = terms_.deadline, .place = {.epoch = terms_.epoch}});
       report_.traffic.finished = communicator.now();
     } else {
       const auto name = reduce == plan::AllReduce::kEngine ? "halving-doubling" : to_string(reduce);
@@ -57,14 +53,15 @@ class DenseFlight final : public Flight {
         CodedSum sum(work_, banked_, work_.size(), builder.blocks(shape), envelope(), marks_, *workspace_, complaint_);
         report_.traffic = run(communicator, builder.build(rank_, shape), sum, run_options());
       } else {
-        DenseBlocks blocks({work_, buffer_.owner()}, builder.blocks(shape), *workspace_, complaint_);
+        DenseBlocks blocks(floats_, builder.blocks(shape), *workspace_, complaint_);
         report_.traffic = run(communicator, builder.build(rank_, shape), blocks, run_options());
       }
     }
     note_wire();
     complaint_.raise();
-    // All ranks hold the same bits, so all find the same. Gradients are handed on as they are, as DDP would.
-    if (!coded() && updates()) marks_.non_finite = !all_finite(work_);
+    // All ranks hold the same bits, so all find the same. Gradients are handed on as they are, as DDP would, unless somebody's
+    // residual is in them.
+    if (!coded() && (updates() || terms_.flushes)) marks_.non_finite = !all_finite(work_);
   }
 
   void add_own_part(std::span<float> to) const override {
@@ -136,8 +133,8 @@ class DenseFlight final : public Flight {
     }
   }
 
-  Buffer<float> buffer_;
-  std::span<float> work_;      // what is summed, in place
+  const comm::Floats floats_;  // what is summed, in place
+  const std::span<float> work_;
   std::vector<float> own_;     // updates: this rank's part
   std::vector<float> banked_;  // f16: what this rank's rounding took away
 };
@@ -145,7 +142,7 @@ class DenseFlight final : public Flight {
 }  // namespace
 
 std::unique_ptr<Flight> depart_dense(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
-                                     const compress::Contribution& contribution, std::span<float> in_place) {
+                                     const compress::Contribution& contribution, const comm::Floats& in_place) {
   return std::make_unique<DenseFlight>(communicator, bucket, terms, contribution, in_place);
 }
 

@@ -88,7 +88,7 @@ void Flight::add_scaled(std::span<float> out, std::span<const std::uint32_t> ind
 }
 
 std::unique_ptr<Flight> depart(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
-                               const compress::Contribution& contribution, std::span<float> in_place) {
+                               const compress::Contribution& contribution, const comm::Floats& in_place) {
   plan::check(terms.plan);
   const auto* gradient = std::get_if<compress::Gradient>(&contribution);
   const auto* progress = std::get_if<compress::Progress>(&contribution);
@@ -97,7 +97,8 @@ std::unique_ptr<Flight> depart(const comm::Communicator& communicator, Bucket& b
   require(progress == nullptr || progress->reference.size() == size, "exchange: {} parameters", size);
   require((gradient != nullptr) == (terms.plan.kind == plan::Kind::kGradients), "exchange: the plan is of kind {}, the contribution is not",
           to_string(terms.plan.kind));
-  require(in_place.empty() || in_place.size() == size, "exchange: {} entries of memory for a bucket of {}", in_place.size(), size);
+  require(in_place.data.empty() || in_place.data.size() == size, "exchange: {} entries of memory for a bucket of {}", in_place.data.size(),
+          size);
   switch (terms.plan.scheme) {
     case plan::Scheme::kUnion:
       return depart_union(communicator, bucket, terms, contribution);

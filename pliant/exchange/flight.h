@@ -73,7 +73,7 @@ class Flight {
 // Starts the exchange that the plan asks for. `in_place`: memory that a dense exchange of gradients may work in, and that
 // the result is landed in (it may be the gradient itself).
 [[nodiscard]] std::unique_ptr<Flight> depart(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
-                                             const compress::Contribution& contribution, std::span<float> in_place = {});
+                                             const compress::Contribution& contribution, const comm::Floats& in_place = {});
 
 // All three acts at once: out = the average. If it throws, the residual has back what was taken out of it.
 Report exchange(comm::Communicator& communicator, Bucket& bucket, const Terms& terms, const compress::Contribution& contribution,

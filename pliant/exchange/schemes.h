@@ -9,7 +9,7 @@
 namespace pliant::exchange {
 
 std::unique_ptr<Flight> depart_dense(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
-                                     const compress::Contribution& contribution, std::span<float> in_place);
+                                     const compress::Contribution& contribution, const comm::Floats& in_place);
 std::unique_ptr<Flight> depart_union(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
                                      const compress::Contribution& contribution);
 std::unique_ptr<Flight> depart_shared(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,

@@ -20,6 +20,7 @@ struct Terms {
   std::uint32_t bucket = 0;
   std::size_t quota = 0;            // entries that a rank may send; 0: density x size
   std::optional<Seconds> deadline;  // for each message
+  bool flushes = false;             // dense gradients in f32: a residual goes along, so a result that is not finite is void
 };
 
 struct Report {

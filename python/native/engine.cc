@@ -128,20 +128,21 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(const py::
   require(at == end, "submit: a bucket of {} entries is too large for its parameters", journey->floats.numel());
   begin_range(*journey, engine_);
   journey->depart();
-  engine_.submit({.pieces = journey->pieces, .owner = journey, .done = [journey](const std::exception_ptr& why) {
-                    std::exception_ptr failure = why;
-                    try {
-                      if (!failure) journey->arrive();
-                    } catch (...) {
-                      failure = std::current_exception();
-                    }
-                    journey->range.end();
-                    if (failure) {
-                      journey->completion->fail(failure);
-                    } else {
-                      journey->completion->succeed();
-                    }
-                  }});
+  engine_.submit(
+      {.pieces = journey->pieces, .owner = std::make_shared<at::Tensor>(journey->floats), .done = [journey](const std::exception_ptr& why) {
+         std::exception_ptr failure = why;
+         try {
+           if (!failure) journey->arrive();
+         } catch (...) {
+           failure = std::current_exception();
+         }
+         journey->range.end();
+         if (failure) {
+           journey->completion->fail(failure);
+         } else {
+           journey->completion->succeed();
+         }
+       }});
   return future;
 }
 

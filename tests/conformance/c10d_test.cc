@@ -150,7 +150,7 @@ TEST(C10dFailure, AnAllReduceNamesWhoIsMissing) {
     if (c.rank() == 2) return over.wait();
     std::vector<float> data(1000, 1.0F);
     try {
-      c.all_reduce(data, {.deadline = Seconds{0.5}, .place = {}});
+      c.all_reduce(std::span(data), {.deadline = Seconds{0.5}, .place = {}});
       ADD_FAILURE() << "it ended";
     } catch (const CommError& e) {
       EXPECT_EQ(e.failure().peer, -1);
@@ -179,7 +179,7 @@ TEST(C10dPatience, WithoutADeadlineOutlastsTheGroupsOwnTimeout) {
   run("for ever", 2, C10dGroup(2, Words::kStore, Seconds{0.5}), [](Communicator& c) {
     std::vector<float> data(100, 1.0F);
     if (c.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
-    c.all_reduce(data, {});
+    c.all_reduce(std::span(data), {});
     EXPECT_EQ(data[7], 2.0F);
     if (c.rank() == 0) {
       EXPECT_FALSE(failure_of_a_receive(c, 1, std::nullopt));
@@ -218,7 +218,7 @@ TEST(C10dThreads, SeveralCommunicatorsRunAtOnce) {
       run("lane", 3, C10dGroup(3), [lane](Communicator& c) {
         EXPECT_FALSE(testing::every_scheme(c, 500).empty());
         std::vector<float> data(1000, static_cast<float>(lane));
-        c.all_reduce(data, {.deadline = Seconds{60}, .place = {}});
+        c.all_reduce(std::span(data), {.deadline = Seconds{60}, .place = {}});
         EXPECT_EQ(data[0], static_cast<float>(3 * lane));
       });
     });

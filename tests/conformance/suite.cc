@@ -155,13 +155,13 @@ void its_own_all_reduce_sums_if_it_has_one(Communicator& c) {
   std::vector<float> data(1000, static_cast<float>(c.rank() + 1));
   if (!c.capabilities().own_all_reduce) {
     try {
-      c.all_reduce(data, kPatient);
+      c.all_reduce(std::span(data), kPatient);
     } catch (const ContractError&) {
       return;
     }
     check(false, "all_reduce() of an engine that has none did not complain");
   }
-  c.all_reduce(data, kPatient);
+  c.all_reduce(std::span(data), kPatient);
   const auto sum = static_cast<float>(c.size() * (c.size() + 1) / 2);
   for (const float x : data) check(x == sum, "{} instead of {}", x, sum);
 }
@@ -278,7 +278,7 @@ void an_all_reduce_without_a_peer_is_an_error(Communicator& c) {
   if (!c.capabilities().own_all_reduce) return;
   std::vector<float> data(1 << 20, 1.0F);
   try {
-    c.all_reduce(data, {.deadline = Seconds{2}, .place = {}});
+    c.all_reduce(std::span(data), {.deadline = Seconds{2}, .place = {}});
   } catch (const CommError& e) {
     check(std::string(e.what()).find("all-reducing 4 MiB") != std::string::npos, "'{}' does not say what it was", e.what());
     return;

@@ -30,7 +30,7 @@ class HiddenLengths final : public comm::Communicator {
     if (!rest.empty()) std::memset(rest.data(), 0xA5, rest.size());
     return {static_cast<std::int64_t>(room.mapped().size())};
   }
-  void all_reduce(std::span<float> data, const comm::Patience& patience) override { inner_.all_reduce(data, patience); }
+  void all_reduce(const comm::Floats& floats, const comm::Patience& patience) override { inner_.all_reduce(floats, patience); }
   [[nodiscard]] comm::Capabilities capabilities() const override {
     comm::Capabilities capabilities = inner_.capabilities();
     capabilities.tells_length = false;

@@ -186,16 +186,15 @@ class C10dCommunicator final : public Communicator {
     return bytes;
   }
 
-  // With a deadline it works on memory of its own, which Gloo's threads may still write to once it has passed.
-  void all_reduce(std::span<float> data, const Patience& patience) override {
+  // Once a deadline has passed, Gloo's threads may still write: the memory must have an owner, or be a copy.
+  void all_reduce(const Floats& floats, const Patience& patience) override {
     life_.check();
-    if (data.empty()) return;
-    const auto bytes = std::as_writable_bytes(data);
+    if (floats.data.empty()) return;
+    const auto bytes = std::as_writable_bytes(floats.data);
+    const bool copied = patience.deadline && floats.owner == nullptr;
     const Ticket ticket{next_ticket_++};
     Pending& pending =
-        pending_
-            .emplace(ticket,
-                     Pending{.peer = -1, .receiving = false, .region = patience.deadline ? own_copy(bytes) : Region{bytes, nullptr}})
+        pending_.emplace(ticket, Pending{.peer = -1, .receiving = false, .region = copied ? own_copy(bytes) : Region{bytes, floats.owner}})
             .first->second;
     attempt(pending, patience, [&] {
       std::vector<at::Tensor> tensors = {tensor_over(pending.region, at::kFloat)};
@@ -205,7 +204,7 @@ class C10dCommunicator final : public Communicator {
       pending.work = backend_->allreduce(tensors, how);
       finish(pending, patience);
     });
-    if (patience.deadline) std::memcpy(data.data(), pending.region.bytes.data(), bytes.size());
+    if (copied) std::memcpy(bytes.data(), pending.region.bytes.data(), bytes.size());
     pending_.erase(ticket);
   }
 

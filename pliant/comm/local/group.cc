@@ -168,9 +168,7 @@ class LocalCommunicator final : public Communicator {
     return {static_cast<std::int64_t>(mine.size)};
   }
 
-  void all_reduce(std::span<float>, const Patience&) override {
-    throw ContractError("comm/local: threads have no all-reduce of their own");
-  }
+  void all_reduce(const Floats&, const Patience&) override { throw ContractError("comm/local: threads have no all-reduce of their own"); }
 
   [[nodiscard]] Capabilities capabilities() const override {
     return {.own_all_reduce = false, .threads = true, .simulated = false, .tells_length = true};

@@ -104,8 +104,9 @@ class MpiCommunicator final : public Communicator {
   }
 
   // With a deadline it works on memory of its own, which MPI may keep if the deadline passes.
-  void all_reduce(std::span<float> data, const Patience& patience) override {
+  void all_reduce(const Floats& floats, const Patience& patience) override {
     life_.check();
+    const std::span<float> data = floats.data;
     require(data.size() <= INT_MAX, "comm/mpi: an all-reduce of {} floats; MPI takes at most {}: cut it in chunks", data.size(), INT_MAX);
     const auto count = static_cast<int>(data.size());
     if (!patience.deadline || kSimulated) {
@@ -115,13 +116,14 @@ class MpiCommunicator final : public Communicator {
       return;
     }
     const Ticket ticket{next_ticket_++};
-    Pending& pending =
-        pending_.emplace(ticket, Pending{.peer = -1, .receiving = false, .region = own_copy(std::as_bytes(data))}).first->second;
+    const bool owned = floats.owner != nullptr;
+    const Region region = owned ? Region{std::as_writable_bytes(data), floats.owner} : own_copy(std::as_bytes(data));
+    Pending& pending = pending_.emplace(ticket, Pending{.peer = -1, .receiving = false, .region = region}).first->second;
     MPI_Status status;
     int code = MPI_Iallreduce(MPI_IN_PLACE, pending.region.bytes.data(), count, MPI_FLOAT, MPI_SUM, comm_, &pending.request);
     if (code == MPI_SUCCESS) code = poll(pending, status, patience);
     if (code != MPI_SUCCESS) fail(pending, patience.place, text_of(code));
-    if (count > 0) std::memcpy(data.data(), pending.region.bytes.data(), data.size_bytes());
+    if (!owned && count > 0) std::memcpy(data.data(), pending.region.bytes.data(), data.size_bytes());
     pending_.erase(ticket);
   }
 
