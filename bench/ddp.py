@@ -27,8 +27,8 @@ class HookTime:
     """CPU seconds that this rank's training thread spends in the Python functions of ours that a training step calls.
 
     All of it counts as if the GIL were held throughout, which it is not: submit() lets it go. Nothing else of ours takes the GIL
-    in a step that succeeds. So it is a bound on what a spinning Python thread loses, and it does not depend on which of the
-    machine's threads happen to have a core.
+    in a step that succeeds, but torch does around a Python hook, and that is not in here. It stands for what a spinning Python
+    thread loses, and does not depend on which of the machine's threads happen to have a core.
     """
 
     def __init__(self) -> None:
