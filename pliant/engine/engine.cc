@@ -196,7 +196,8 @@ class Engine::Impl {
     }
     Stepped stepped;
     const Working working(crew_);
-    if (crew_.journal != nullptr) crew_.journal->begin_step(working.began(), coming_ ? *coming_ : plan(), epoch_of(coming_ ? *coming_ : plan()));
+    if (crew_.journal != nullptr)
+      crew_.journal->begin_step(working.began(), coming_ ? *coming_ : plan(), epoch_of(coming_ ? *coming_ : plan()));
     ++own_steps_;
     while (updates_->next() && updates_->next()->due <= own_steps_) {
       land(model);

@@ -49,7 +49,12 @@ class JournalTest : public ::testing::Test {
   }
 
   [[nodiscard]] Options options(const std::string& plan) const {
-    return {.pins = plan::parse_pins(plan), .updates = true, .costs = plan::CostTable{}, .deadline = 60_s, .check_every = 3, .run_log = {.path = path()}};
+    return {.pins = plan::parse_pins(plan),
+            .updates = true,
+            .costs = plan::CostTable{},
+            .deadline = 60_s,
+            .check_every = 3,
+            .run_log = {.path = path()}};
   }
 
   const std::filesystem::path folder_;
@@ -87,8 +92,9 @@ Summary train(Engine& engine, int rank) {
 
 TEST_F(JournalTest, EveryStepHasALineAndBytesAddUp) {
   for (const int lanes : {0, 2}) {
-    for (const std::string plan : {"gradients dense", "gradients union density=5% fuse=bucket", "gradients shared/star density=2%", "gradients srs density=5%", "auto",
-                                   "updates every=2 late=1 union density=5%", "updates every=1 late=2 srs density=10%", "updates every=3 late=0 dense"}) {
+    for (const std::string plan :
+         {"gradients dense", "gradients union density=5% fuse=bucket", "gradients shared/star density=2%", "gradients srs density=5%",
+          "auto", "updates every=2 late=1 union density=5%", "updates every=1 late=2 srs density=10%", "updates every=3 late=0 dense"}) {
       std::vector<Summary> summaries(2);
       run_engines(plan, 2, lanes, [&](int rank, Communicators communicators) {
         Engine engine(std::move(communicators), {{"weights", kEntries}}, options(plan), {{"statistics", 7}});
@@ -128,7 +134,8 @@ TEST_F(JournalTest, EveryStepHasALineAndBytesAddUp) {
             EXPECT_LE(exchange["leave"].get<double>(), exchange["end"].get<double>() + 1e-6);
           }
         }
-        EXPECT_FALSE(steps.back()["predicted"].is_null() && !steps.back()["round"].is_null()) << "a link is known by then, under fixed plans too";
+        EXPECT_FALSE(steps.back()["predicted"].is_null() && !steps.back()["round"].is_null())
+            << "a link is known by then, under fixed plans too";
       }
     }
   }
@@ -136,7 +143,9 @@ TEST_F(JournalTest, EveryStepHasALineAndBytesAddUp) {
 
 // What is dense leaves nothing; one entry in twenty leaves nearly all.
 TEST_F(JournalTest, TheResidualIsToldInUnitsOfTheContribution) {
-  for (const auto& [plan, least, most] : {std::tuple{"gradients dense", 0.0, 0.0}, {"gradients union density=5% values=f32", 0.7, 4.0}, {"updates every=1 late=0 union density=5%", 0.7, 4.0}}) {
+  for (const auto& [plan, least, most] : {std::tuple{"gradients dense", 0.0, 0.0},
+                                          {"gradients union density=5% values=f32", 0.7, 4.0},
+                                          {"updates every=1 late=0 union density=5%", 0.7, 4.0}}) {
     run_engines(plan, 2, 1, [&, plan = std::string(plan)](int rank, Communicators communicators) {
       Engine engine(std::move(communicators), {{"weights", kEntries}}, options(plan), {{"statistics", 7}});
       train(engine, rank);

@@ -33,11 +33,11 @@ using Log = std::function<void(Severity, std::string_view)>;
 struct RunLogOptions {
   // Only rank 0 writes; with {rank} in the path every rank does, each its own. Empty: nobody.
   std::string path = {};
-  std::string name = {};                                             // of the run; empty: the file's, without its ending
-  std::vector<std::string> command = {};                             // that started it
-  std::vector<std::pair<std::string, std::string>> versions = {};    // of what is around: "torch" -> "2.13.0"
-  std::vector<std::pair<std::string, std::string>> options = {};     // of the caller's, besides those below
-  bool watched = false;  // Engine::latest() will be asked for, with or without a path
+  std::string name = {};                                           // of the run; empty: the file's, without its ending
+  std::vector<std::string> command = {};                           // that started it
+  std::vector<std::pair<std::string, std::string>> versions = {};  // of what is around: "torch" -> "2.13.0"
+  std::vector<std::pair<std::string, std::string>> options = {};   // of the caller's, besides those below
+  bool watched = false;                                            // Engine::latest() will be asked for, with or without a path
 };
 
 struct Options {

@@ -27,8 +27,8 @@ struct Choice {
 
 // What is expected of a step under a plan.
 struct Outlook {
-  std::optional<plan::Link> link = {};  // as estimated now
-  std::optional<Seconds> wire = {};     // of all exchanges of a step that exchanges
+  std::optional<plan::Link> link = {};     // as estimated now
+  std::optional<Seconds> wire = {};        // of all exchanges of a step that exchanges
   std::optional<Seconds> dense_step = {};  // a whole step, if it exchanged dense gradients in the plainest way
 };
 

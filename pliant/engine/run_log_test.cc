@@ -51,30 +51,48 @@ std::set<std::string> keys(const json& object) {
 }
 
 LogHeader header() {
-  return {.versions = {{"pliant", "1"}}, .command = {"train", "--fast"}, .world = 4, .lanes = 2, .parameters = 12, .layout = 0xABC, .costs = "{}", .buckets = {5, 7}};
+  return {.versions = {{"pliant", "1"}},
+          .command = {"train", "--fast"},
+          .world = 4,
+          .lanes = 2,
+          .parameters = 12,
+          .layout = 0xABC,
+          .costs = "{}",
+          .buckets = {5, 7}};
 }
 
 LogStep full_step() {
-  LogStep step{.step = 3, .plan = "gradients dense", .epoch = 1, .round = 3, .whole = 0.25, .compute = 0.2, .exposed = 0.05, .predicted = 0.01, .seen = 0.02};
+  LogStep step{.step = 3,
+               .plan = "gradients dense",
+               .epoch = 1,
+               .round = 3,
+               .whole = 0.25,
+               .compute = 0.2,
+               .exposed = 0.05,
+               .predicted = 0.01,
+               .seen = 0.02};
   step.link = plan::link_of(from_bits_per_second(1e8), {0.01});
   step.link->seconds_per_byte_uncertainty = step.link->seconds_per_byte / 10;
-  step.exchanges.push_back({.group = 1, .lane = 0, .begin = {100.5}, .enter = {100.6}, .leave = {100.7}, .end = {100.8}, .bytes = {40}, .entries = 10});
+  step.exchanges.push_back(
+      {.group = 1, .lane = 0, .begin = {100.5}, .enter = {100.6}, .leave = {100.7}, .end = {100.8}, .bytes = {40}, .entries = 10});
   return step;
 }
 
 TEST_F(RunLogTest, EveryKindOfLineHasTheKeysOfTheDocument) {
   const auto log = open();
   log->write(header());
-  EXPECT_EQ(keys(last()), (std::set<std::string>{"type", "t", "format", "version", "name", "started", "mono", "versions", "command", "rank", "world", "lanes",
-                                                 "parameters", "layout", "options", "optimizer", "costs", "buckets"}));
+  EXPECT_EQ(keys(last()), (std::set<std::string>{"type", "t", "format", "version", "name", "started", "mono", "versions", "command", "rank",
+                                                 "world", "lanes", "parameters", "layout", "options", "optimizer", "costs", "buckets"}));
   EXPECT_EQ(last()["name"], "run");
   EXPECT_EQ(last()["layout"], "0000000000000abc");
   EXPECT_EQ(last()["version"], 1);
   EXPECT_TRUE(last()["optimizer"].is_null());
 
   log->write(full_step());
-  EXPECT_EQ(keys(last()), (std::set<std::string>{"type", "t", "step", "plan", "epoch", "round", "whole", "compute", "exposed", "coding", "predicted", "seen", "bytes",
-                                                 "control_bytes", "link", "dense_step", "updated", "gain", "residual_ratio", "void", "exchanges"}));
+  EXPECT_EQ(keys(last()),
+            (std::set<std::string>{"type",    "t",          "step",    "plan",      "epoch",          "round", "whole",
+                                   "compute", "exposed",    "coding",  "predicted", "seen",           "bytes", "control_bytes",
+                                   "link",    "dense_step", "updated", "gain",      "residual_ratio", "void",  "exchanges"}));
   EXPECT_EQ(keys(last()["exchanges"][0]), (std::set<std::string>{"group", "lane", "begin", "enter", "leave", "end", "bytes", "entries"}));
   EXPECT_NEAR(last()["link"]["rate"].get<double>(), 1e8, 1);
   EXPECT_NEAR(last()["link"]["rate_sd"].get<double>(), 1e7, 1);
@@ -82,8 +100,10 @@ TEST_F(RunLogTest, EveryKindOfLineHasTheKeysOfTheDocument) {
 
   control::Decision details{.inputs = "2 ranks", .candidates = 7, .front = {{}}, .chosen = model::Prediction{}};
   log->write(LogDecision{.step = 4, .reason = "because", .details = &details});
-  EXPECT_EQ(keys(last()), (std::set<std::string>{"type", "t", "step", "round", "epoch", "plan", "from", "changed", "trial", "reason", "inputs", "candidates", "front", "chosen"}));
-  EXPECT_EQ(keys(last()["front"][0]), (std::set<std::string>{"plan", "step", "exchange", "exposed", "efficiency", "updated", "gain", "bytes"}));
+  EXPECT_EQ(keys(last()), (std::set<std::string>{"type", "t", "step", "round", "epoch", "plan", "from", "changed", "trial", "reason",
+                                                 "inputs", "candidates", "front", "chosen"}));
+  EXPECT_EQ(keys(last()["front"][0]),
+            (std::set<std::string>{"plan", "step", "exchange", "exposed", "efficiency", "updated", "gain", "bytes"}));
   EXPECT_EQ(keys(last()["chosen"]), keys(last()["front"][0]));
 
   const std::vector<std::pair<std::string, double>> values = {{"loss", 0.5}, {"worse", NAN}};

@@ -44,16 +44,13 @@ engine::Log log_to(py::object sink) {
   };
 }
 
-std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, const py::object& control, const py::object& store,
-                                          const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
-                                          const std::string& plan, std::optional<double> deadline, int check_every, std::int64_t warm_up,
-                                          bool ramp, double clip_norm, bool adam, bool shared_scheme,
-                                          std::vector<std::pair<std::string, std::string>> facts, py::object log, bool updates,
-                                          const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers,
-                                          std::string run_log, std::string run_name, std::vector<std::string> command,
-                                          std::vector<std::pair<std::string, std::string>> versions,
-                                          std::vector<std::pair<std::string, std::string>> run_options, bool watched,
-                                          std::string objection) {
+std::unique_ptr<TensorEngine> make_engine(
+    const std::vector<py::object>& lanes, const py::object& control, const py::object& store, const std::vector<std::string>& names,
+    std::vector<at::Tensor> parameters, const std::string& plan, std::optional<double> deadline, int check_every, std::int64_t warm_up,
+    bool ramp, double clip_norm, bool adam, bool shared_scheme, std::vector<std::pair<std::string, std::string>> facts, py::object log,
+    bool updates, const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers, std::string run_log,
+    std::string run_name, std::vector<std::string> command, std::vector<std::pair<std::string, std::string>> versions,
+    std::vector<std::pair<std::string, std::string>> run_options, bool watched, std::string objection) {
   Groups groups{.control = shared<::c10d::Backend>(control), .store = shared<::c10d::Store>(store)};
   for (const py::object& lane : lanes) groups.lanes.push_back(shared<::c10d::Backend>(lane));
   engine::Options options{.pins = plan::parse_pins(plan),
@@ -122,8 +119,8 @@ void bind_engine(py::module_& module) {
       .def(py::init(&make_engine), py::kw_only(), py::arg("lanes"), py::arg("control"), py::arg("store"), py::arg("names"),
            py::arg("parameters"), py::arg("plan"), py::arg("deadline"), py::arg("check_every"), py::arg("warm_up"), py::arg("ramp"),
            py::arg("clip_norm"), py::arg("adam"), py::arg("shared"), py::arg("facts"), py::arg("log"), py::arg("updates") = false,
-           py::arg("buffer_names") = std::vector<std::string>{}, py::arg("buffers") = std::vector<at::Tensor>{},
-           py::arg("run_log") = "", py::arg("run_name") = "", py::arg("command") = std::vector<std::string>{},
+           py::arg("buffer_names") = std::vector<std::string>{}, py::arg("buffers") = std::vector<at::Tensor>{}, py::arg("run_log") = "",
+           py::arg("run_name") = "", py::arg("command") = std::vector<std::string>{},
            py::arg("versions") = std::vector<std::pair<std::string, std::string>>{},
            py::arg("run_options") = std::vector<std::pair<std::string, std::string>>{}, py::arg("watched") = false,
            py::arg("objection") = "")
@@ -159,8 +156,8 @@ void bind_engine(py::module_& module) {
       .def(
           "rescale", [](TensorEngine& self, double factor) { self.engine().rescale(factor); }, NoGil(), py::arg("factor"))
       .def(
-          "note", [](TensorEngine& self, const std::vector<std::pair<std::string, double>>& values) { self.engine().note(values); }, NoGil(),
-          py::arg("values"))
+          "note", [](TensorEngine& self, const std::vector<std::pair<std::string, double>>& values) { self.engine().note(values); },
+          NoGil(), py::arg("values"))
       .def(
           "phase", [](TensorEngine& self, const std::string& name) { self.engine().phase(name); }, NoGil(), py::arg("name"))
       .def(

@@ -144,9 +144,9 @@ def _options(
         raise ValueError(f"selector='{selector}': 'native' or 'torch'")
     if isinstance(deadline, str):
         deadline = _native.read_duration(deadline, "deadline")
-    for name, value, least in (("lanes", lanes, 0), ("warm_up", warm_up or 0, 0), ("check_every", check_every, 0)):
+    for option, value, least in (("lanes", lanes, 0), ("warm_up", warm_up or 0, 0), ("check_every", check_every, 0)):
         if value < least:
-            raise ValueError(f"{name}={value}: at least {least}")
+            raise ValueError(f"{option}={value}: at least {least}")
     if deadline is not None and not deadline > 0:
         raise ValueError(f"deadline={deadline}: more than 0 seconds")
     if clip_norm is not None and not clip_norm > 0:
