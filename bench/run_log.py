@@ -26,6 +26,7 @@ def main() -> int:
         figures.spread("log_share", [us / STEP_US for us in found["step_us"]], "of a 10 ms step"),
         figures.spread("log_step", found["step_us"], "us"),
         figures.spread("log_line", found["line_us"], "us"),
+        figures.spread("log_decision", found["decision_us"], "us, where all candidates were evaluated"),
         figures.exact("log_bytes", found["bytes"], "B per step"),
     ]
     path = figures.write("run_log", named)

@@ -2,7 +2,7 @@
 // Data-parallel training over MPI: each process has its own share of the data, and gradients are averaged every step.
 //
 //   mpirun -n 4 mpi_average "gradients union density=5% values=int8"
-//   mpirun -n 4 mpi_average "updates every=4 late=1 union density=5%"
+//   mpirun -n 4 mpi_average "updates every=4 late=1 union density=5%" run.jsonl     (and a run log, docs/formats/run-log.md)
 //
 // The model is logistic regression with 2,000 weights on generated data; what matters are the lines that mention `engine`.
 #include <fmt/format.h>
@@ -61,10 +61,11 @@ float loss_and_gradient(const Data& data, const std::vector<float>& weights, std
   return loss;
 }
 
-void train(const pliant::comm::mpi::Session& session, const std::string& plan) {
+void train(const pliant::comm::mpi::Session& session, const std::string& plan, const std::string& log) {
   auto world = session.world();
   const int rank = world->rank();
   pliant::engine::Options options{.pins = pliant::plan::parse_pins(plan), .updates = true, .deadline = pliant::Seconds{60}};
+  options.run_log.path = log;
   pliant::Engine engine({.lanes = {}, .control = std::move(world)}, {{.name = "weights", .size = kWeights}}, options);
 
   const Data data = make_data(rank);
@@ -85,6 +86,7 @@ void train(const pliant::comm::mpi::Session& session, const std::string& plan) {
   }
   if (updates) engine.settle({parameters});
 
+  engine.close();
   const auto summary = engine.summary();
   const double checksum = std::accumulate(weights.begin(), weights.end(), 0.0);
   fmt::print("rank {}: loss {:.4f}, weights add up to {:.9g}, {} exchanges, {} sent\n", rank, loss, checksum, summary.exchanges,
@@ -96,9 +98,12 @@ void train(const pliant::comm::mpi::Session& session, const std::string& plan) {
 int main(int argc, char** argv) {
   const pliant::comm::mpi::Session session(&argc, &argv);
   try {
-    train(session, argc > 1 ? argv[1] : "gradients union density=5% values=int8");
+    train(session, argc > 1 ? argv[1] : "gradients union density=5% values=int8", argc > 2 ? argv[2] : "");
     return 0;
   } catch (const pliant::InputError& error) {
+    fmt::print(stderr, "mpi_average: {}\n", error.what());
+    return pliant::kExitBadInput;
+  } catch (const pliant::IoError& error) {  // the run log cannot be written: all ranks say so
     fmt::print(stderr, "mpi_average: {}\n", error.what());
     return pliant::kExitBadInput;
   } catch (const pliant::comm::CommError& error) {

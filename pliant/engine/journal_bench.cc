@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What the run log costs a rank in a step, as JSON on stdout: {"line_us": [...], "step_us": [...], "bytes": n}, each a list over
-// repetitions of 1,000 steps; this thread's processor time, whichever thread would do it in training. line: the journal and the write
-// alone. step: with all that is done for the log's sake under a fixed plan, measuring the link, predicting and sampling energies.
+// What the run log costs a rank in a step, as JSON on stdout: {"line_us": [...], "step_us": [...], "decision_us": [...], "bytes": n}, each
+// a list over repetitions of 1,000 steps; this thread's processor time, whichever thread would do it in training. line: the journal and the
+// write alone. step: with all that is done for the log's sake under a fixed plan, measuring the link, predicting and sampling energies.
+// decision_us: of one evaluation, its front found among all candidates and its line written (evaluating them takes longer).
 //
 // usage: journal_bench FILE   (is written, and removed)
 #include <fmt/format.h>
@@ -12,9 +13,11 @@
 #include <filesystem>
 #include <vector>
 
+#include "pliant/control/front.h"
 #include "pliant/engine/adaptive.h"
 #include "pliant/engine/journal.h"
 #include "pliant/model/coefficients.h"
+#include "pliant/plan/candidates.h"
 
 namespace {
 
@@ -108,6 +111,25 @@ std::vector<double> measure(const std::string& path, Everything everything) {
   return times;
 }
 
+std::vector<double> measure_decisions(const std::string& path) {
+  RunLog log(path, [] { return Seconds{}; });
+  model::PriceBook book;
+  const model::Inputs inputs{.world = plan::uniform_world(kRanks, plan::parse_link("100mbit,5ms")),
+                             .buckets = std::vector(kGroups, model::Bucket{.length = kEntries}),
+                             .compute = {1e-2},
+                             .lanes = 2};
+  const auto all = model::predict_all(plan::candidates(kRanks, {.updates = true}), inputs, book);
+  std::vector<double> times;
+  for (int repetition = 0; repetition < kRepetitions; ++repetition) {
+    const double begin = processor_us();
+    const control::Decision decision{
+        .inputs = "inputs", .candidates = static_cast<int>(all.size()), .front = control::front(all), .chosen = all.front()};
+    log.write(LogDecision{.plan = all.front().plan, .reason = "a reason", .details = &decision});
+    times.push_back(processor_us() - begin);
+  }
+  return times;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -119,7 +141,9 @@ int main(int argc, char** argv) {
   const auto lines = measure(path, Everything::kNo);
   const auto bytes = std::filesystem::file_size(path) / (100 + kRepetitions * kSteps);
   const auto steps = measure(path, Everything::kYes);
+  const auto decisions = measure_decisions(path);
   std::filesystem::remove(path);
-  fmt::print("{{\"line_us\": [{:.4g}], \"step_us\": [{:.4g}], \"bytes\": {}}}\n", fmt::join(lines, ", "), fmt::join(steps, ", "), bytes);
+  fmt::print("{{\"line_us\": [{:.4g}], \"step_us\": [{:.4g}], \"decision_us\": [{:.4g}], \"bytes\": {}}}\n", fmt::join(lines, ", "),
+             fmt::join(steps, ", "), fmt::join(decisions, ", "), bytes);
   return 0;
 }

@@ -12,7 +12,7 @@
 namespace pliant::native {
 namespace {
 
-exchange::Dense floats_of(const at::Tensor& tensor) {
+comm::Floats floats_of(const at::Tensor& tensor) {
   require(tensor.scalar_type() == at::kFloat && tensor.is_contiguous() && tensor.device().is_cpu(),
           "desk: a tensor that is not float32 and contiguous in host memory");
   return {{tensor.mutable_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())}, std::make_shared<at::Tensor>(tensor)};
