@@ -11,7 +11,8 @@ README = Path(__file__).resolve().parents[2] / "README.md"
 
 def blocks(language: str) -> list[str]:
     """Those in this language; "" is what a shell runs."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    return [text for kind, text in fenced if kind == language]
 
 
 def commands() -> list[str]:
