@@ -3,24 +3,24 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 
 namespace pliant::control {
 namespace {
 
 using model::Prediction;
 
-// Those that no other one matches in cost and beats in worth, cheapest first.
+// Those that no other one matches in cost and beats in worth, cheapest first; of equals the first. The front is short and nearly all
+// of many thousands are beaten by something on it, so each is held against the front so far rather than all sorted.
 template <typename Cost, typename Worth>
-Choices unbeaten(Choices all, Cost cost, Worth worth) {
-  std::ranges::stable_sort(
-      all, [&](const Prediction* a, const Prediction* b) { return cost(*a) != cost(*b) ? cost(*a) < cost(*b) : worth(*a) > worth(*b); });
-  Choices kept;
-  double best = -std::numeric_limits<double>::infinity();
+Choices unbeaten(const Choices& all, Cost cost, Worth worth) {
+  Choices kept;  // by rising cost and rising worth
   for (const Prediction* each : all) {
-    if (worth(*each) <= best) continue;
-    best = worth(*each);
-    kept.push_back(each);
+    const double price = cost(*each);
+    const auto dearer = std::ranges::upper_bound(kept, price, {}, [&](const Prediction* one) { return cost(*one); });
+    if (dearer != kept.begin() && worth(**std::prev(dearer)) >= worth(*each)) continue;
+    const auto same = dearer != kept.begin() && cost(**std::prev(dearer)) == price ? std::prev(dearer) : dearer;
+    const auto better = std::find_if(dearer, kept.end(), [&](const Prediction* one) { return worth(*one) > worth(*each); });
+    kept.insert(kept.erase(same, better), each);
   }
   return kept;
 }
@@ -54,7 +54,7 @@ const Prediction* knee(const Choices& all) {
   Choices gradients;
   std::ranges::copy_if(all, std::back_inserter(gradients),
                        [](const Prediction* each) { return each->plan.kind == plan::Kind::kGradients; });
-  const auto points = unbeaten(std::move(gradients), step_of, [](const Prediction& p) { return p.gain; });
+  const auto points = unbeaten(gradients, step_of, [](const Prediction& p) { return p.gain; });
   if (points.empty()) return nullptr;
   const auto [quickest, slowest] = std::pair{step_of(*points.front()), step_of(*points.back())};
   const auto [most, least] = std::pair{1 / points.front()->gain, 1 / points.back()->gain};

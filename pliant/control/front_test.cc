@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <random>
+#include <vector>
 
 #include "pliant/plan/density.h"
 
@@ -24,6 +26,28 @@ TEST(Front, KeepsWhatNobodyBeatsInBothRespects) {
   EXPECT_EQ(kept[1].step.value, 2);
   EXPECT_EQ(kept[1].efficiency, 0.8);
   EXPECT_EQ(kept[2].efficiency, 1);
+}
+
+// The slow twin: sorted by step, then those that are better than all before them. Few different values, so that many are equal.
+TEST(Front, IsWhatSortingFinds) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<Prediction> all;
+    const auto count = random() % 40;
+    for (unsigned i = 0; i < count; ++i) all.push_back(point(1 + random() % 12, 0.1 * static_cast<double>(1 + random() % 9), i));
+    std::vector<Prediction> sorted = all;
+    std::ranges::stable_sort(
+        sorted, [](const Prediction& a, const Prediction& b) { return a.step != b.step ? a.step < b.step : a.efficiency > b.efficiency; });
+    std::vector<double> expected;  // who they were
+    double best = 0;
+    for (const Prediction& each : sorted) {
+      if (each.efficiency > best) expected.push_back(each.gain);
+      best = std::max(best, each.efficiency);
+    }
+    std::vector<double> found;
+    for (const Prediction& each : front(all)) found.push_back(each.gain);
+    EXPECT_EQ(found, expected);
+  }
 }
 
 TEST(Front, ThePoliciesPickTheirPoints) {

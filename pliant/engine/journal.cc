@@ -12,7 +12,7 @@ namespace pliant::engine {
 namespace {
 
 constexpr std::size_t kBlock = 256;
-constexpr std::size_t kSampled = 65'536;
+constexpr std::size_t kSampled = 16'384;
 
 // By the rank that entered last, as everywhere.
 double seen_in(std::span<const Record> records) {

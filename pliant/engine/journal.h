@@ -26,7 +26,7 @@ struct Energies {
   double residual = 0;
 };
 
-// Every `stride`-th block of 256 entries, so that a figure for people costs microseconds: about 65,536 entries of a whole model,
+// Every `stride`-th block of 256 entries, so that a figure for people costs microseconds: about 16,384 entries of a whole model,
 // which is all of a small one.
 [[nodiscard]] std::size_t sample_stride(std::size_t model_entries);
 [[nodiscard]] double sampled_energy(std::span<const float> values, std::size_t stride);
