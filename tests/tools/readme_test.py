@@ -61,12 +61,21 @@ class Commands(unittest.TestCase):
                 self.assertTrue(done.stdout)
 
 
+# What a block that goes on from an earlier one finds.
+BEFORE = """
+import pliant
+ddp = DistributedDataParallel(model)
+evaluate = save = lambda model: [parameter.sum() for parameter in model.parameters()]
+"""
+
+
 class Python(unittest.TestCase):
     def test_each_block_runs(self) -> None:
         self.assertTrue(readme.blocks("python"))
         for block in readme.blocks("python"):
             with self.subTest(block):
-                done = subprocess.run([sys.executable, "-c", PRELUDE + block + A_STEP], capture_output=True, text=True, timeout=240)
+                before = PRELUDE if "import pliant" in block else PRELUDE + BEFORE
+                done = subprocess.run([sys.executable, "-c", before + block + A_STEP], capture_output=True, text=True, timeout=240)
                 self.assertEqual(done.returncode, 0, done.stderr)
 
 
