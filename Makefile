@@ -4,6 +4,13 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup build release smpi test test-dev test-slow test-sanitizers test-smpi demo bench evidence evidence-quick format lint clean
 
+# Where ccache is installed, presets and checkouts share what they compiled.
+ifneq ($(shell command -v ccache),)
+export CMAKE_CXX_COMPILER_LAUNCHER := ccache
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+endif
+
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
