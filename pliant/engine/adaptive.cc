@@ -20,6 +20,10 @@ constexpr double kUsualSpread = 0.66;
 // Before the first step has been timed: long enough that nothing looks urgent.
 constexpr double kUsualCompute = 0.1;
 
+// Rounds between two fronts of decisions that changed nothing. A front is some 300 us of work, and on a restless network nearly every
+// round evaluates: this keeps the log's share of a 10 ms step below 0.5 %.
+constexpr std::uint64_t kFrontPeriod = 20;
+
 double least(std::span<const Record> records, auto&& of) {
   double value = std::numeric_limits<double>::infinity();
   for (const Record& record : records) value = std::min(value, static_cast<double>(of(record)));
@@ -71,11 +75,16 @@ model::Inputs AdaptivePolicy::inputs() const {
 
 Choice AdaptivePolicy::choose(std::uint64_t round) {
   if (!ran_.empty() && ran_.back().round == round) return *last_;
-  if (!ran_.empty() && ran_.back().round > round) ran_.clear();  // a state was restored: it goes on from an earlier round
+  if (!ran_.empty() && ran_.back().round > round) {  // a state was restored: it goes on from an earlier round
+    ran_.clear();
+    front_due_ = round;
+  }
   if (!ran_.empty()) steps_ += ran_.back().plan.kind == plan::Kind::kUpdates ? ran_.back().plan.every : 1;
-  control::Inputs now{.step = steps_, .model = inputs(), .changed = std::exchange(changed_, false), .front = setup_.front};
+  const bool front_due = setup_.front && round >= front_due_;
+  control::Inputs now{.step = steps_, .model = inputs(), .changed = std::exchange(changed_, false), .front = front_due};
   for (std::size_t c = 0; c < now.last_seen.size(); ++c) now.last_seen[c] = network_.last_seen(c).value_or(-1);
   const auto decision = std::make_shared<const control::Decision>(control::decide(now, setup_.control, state_, book_));
+  if (front_due && decision->evaluated) front_due_ = round + kFrontPeriod;
   last_ = Choice{.plan = decision->choice, .reason = decision->reason, .decision = decision};
   if (decision->chosen) last_->predicted = decision->chosen->exchange;
   ran_.push_back({round, decision->choice});

@@ -29,7 +29,7 @@ class AdaptivePolicy final : public Policy {
     control::Options control = {};
     model::EfficiencyOptions efficiency = {};
     Log log = {};
-    bool front = false;  // Choice::decision has it of every evaluation; need not be the same
+    bool front = false;  // Choice::decision has it now and then, even if nothing changed; need not be the same
   };
   AdaptivePolicy(Setup setup, std::vector<std::size_t> units);
 
@@ -62,6 +62,7 @@ class AdaptivePolicy final : public Policy {
   observe::Level overlap_;  // of the ranks' selections
   bool changed_ = false;
   std::optional<plan::Link> told_;  // instead of what is measured
+  std::uint64_t front_due_ = 0;     // the round from which on a decision that changes nothing has its front
   std::int64_t steps_ = 0;          // of training: an exchange of updates is worth `every` of them
   struct Ran {
     std::uint64_t round;

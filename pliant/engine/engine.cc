@@ -579,8 +579,8 @@ class Engine::Impl {
   // Once for each round, and only if there is something to tell.
   void announce(const plan::Plan& plan, const Choice& choice, std::uint64_t first_step) {
     const bool told = std::exchange(announced_round_, round_) == round_;
-    const bool evaluated = choice.decision != nullptr && choice.decision->evaluated;
-    if (announced_ == plan && (told || !evaluated)) return;
+    const bool has_front = choice.decision != nullptr && !choice.decision->front.empty();
+    if (announced_ == plan && (told || !has_front)) return;
     const auto from = std::exchange(announced_, plan);
     if (RunLog* log = run_log()) {
       log->write(LogDecision{.step = first_step,
