@@ -68,7 +68,7 @@ def main() -> None:
         nn.functional.mse_loss(model(inputs), targets).backward()
         optimizer.step()
     averager.close()  # under updates ranks hold the same parameters from here on
-    print(f"rank {rank}: weights add up to", float(sum(parameter.double().sum() for parameter in model.parameters())).hex(), flush=True)
+    print(f"rank {rank}: weights add up to", float(sum(parameter.detach().double().sum() for parameter in model.parameters())).hex(), flush=True)
     dist.destroy_process_group()
 
 

@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 def torchrun(script: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *options, str(EXAMPLES / script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
