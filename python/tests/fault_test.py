@@ -59,6 +59,8 @@ def fail(rank: int, size: int, how: str, plan: str) -> str:
     averager.close()
     # The process group of the user is in no better shape: end as a crash would, without saying good-bye to it.
     print(f"rank {rank} after {time.monotonic() - begin:.1f} s: {caught.value}", flush=True)
+    if rank == 0:
+        time.sleep(5)  # it keeps the store, where the others ask whom everybody waits for
     return str(caught.value)
 
 
