@@ -52,16 +52,20 @@ class PlainLog:
         self._sent = sent
 
     def note(self, **values: float) -> None:
-        self._write("note", step=self._step, values=values)
+        self._write("note", step=self._last(), values=values)
 
     def phase(self, name: str) -> None:
-        self._write("phase", step=self._step, name=name)
+        self._write("phase", step=self._last(), name=name)
 
     def close(self, sent: int | None) -> None:
         self._end_step(None, sent)
         summary = {"plan": PLAN, "steps": self._step, "exchanges": self._step, "bytes": self._bytes, "control_bytes": 0, "voids": 0}
         self._write("end", step=self._step, status="closed", error=None, summary=summary)
         self._file.close()
+
+    def _last(self) -> int:
+        """The number of the step that was begun last."""
+        return max(self._step, 1) - 1
 
     def _end_step(self, now: float | None, sent: int | None) -> None:
         if self._step == 0:
