@@ -336,7 +336,7 @@ class Engine::Impl {
     mention_failure();
   }
   void phase(std::string_view name) {
-    if (RunLog* log = run_log()) log->phase(last_begun(), name);
+    if (RunLog* log = run_log()) log->phase(crew_.journal->steps(), name);
   }
   void message(Severity severity, std::string_view text) {
     if (RunLog* log = run_log()) log->message(severity, text);

@@ -55,7 +55,7 @@ class PlainLog:
         self._write("note", step=self._last(), values=values)
 
     def phase(self, name: str) -> None:
-        self._write("phase", step=self._last(), name=name)
+        self._write("phase", step=self._step, name=name)
 
     def close(self, sent: int | None) -> None:
         self._end_step(None, sent)
