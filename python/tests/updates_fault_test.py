@@ -106,4 +106,5 @@ def in_join(rank: int, size: int, how: str) -> str:
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
 def test_the_others_name_the_culprit_in_join(how: str) -> None:
     texts = world.run(in_join, how, ranks=3, group=False, expected_to_die=(1,), farewell=False)
-    assert "rank 1" in texts[0], texts
+    # With several lanes, rank 0 may wait in one for rank 2, which waits in another for rank 1: words are followed within a lane.
+    assert "rank 1" in texts[0] or (how == "SIGSTOP" and "rank 2" in texts[0]), texts
