@@ -58,11 +58,13 @@ constexpr std::uint64_t kRounds = 500;  // each takes ten times longer there
 constexpr int kSteps = 40;
 constexpr int kTrials = 2;
 constexpr std::size_t kLiveDecisions = 1'000;
+constexpr int kShortestLife = 25;
 #else
 constexpr std::uint64_t kRounds = 25'000;
 constexpr int kSteps = 300;
 constexpr int kTrials = 10;
 constexpr std::size_t kLiveDecisions = 100'000;
+constexpr int kShortestLife = 500;
 #endif
 
 // 100,000 decisions: policies fed the same bytes never part, through jumps of the network and saved and restored states.
@@ -176,7 +178,7 @@ struct Life {
 
   static Life draw(std::mt19937_64& random, int ranks) {
     Life life{.lanes = static_cast<int>(random() % 3),
-              .steps = 500 + static_cast<int>(random() % 3'000),
+              .steps = kShortestLife + static_cast<int>(random() % (6 * kShortestLife)),
               .victim = -1,
               .when = 0,
               .switches = {}};
