@@ -21,7 +21,8 @@ comm::Floats floats_of(const at::Tensor& tensor) {
 }  // namespace
 
 Desk::Desk(c10::intrusive_ptr<::c10d::Backend> backend, const c10::intrusive_ptr<::c10d::Store>& store, std::optional<Seconds> deadline)
-    : communicator_(comm::c10d::over(std::move(backend), {.store = c10::make_intrusive<::c10d::PrefixStore>("desk", store)})),
+    : communicator_(
+          comm::c10d::over(std::move(backend), {.store = c10::make_intrusive<::c10d::PrefixStore>("desk", store), .common = store})),
       deadline_(deadline) {}
 
 std::vector<std::string> Desk::gather(const std::string& mine) { return engine::gather_texts(*communicator_, mine, deadline_); }

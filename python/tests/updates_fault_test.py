@@ -100,11 +100,11 @@ def in_join(rank: int, size: int, how: str) -> str:
             if rank == 1 and number == 9:
                 fail(how)
             models.step(model, optimizer, rank, number)
+    time.sleep(8)  # while others ask: rank 0 keeps the store, and rank 2's lanes find out for themselves whom they wait for
     return str(caught.value)
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
 def test_the_others_name_the_culprit_in_join(how: str) -> None:
     texts = world.run(in_join, how, ranks=3, group=False, expected_to_die=(1,), farewell=False)
-    # With several lanes, rank 0 may wait in one for rank 2, which waits in another for rank 1: words are followed within a lane.
-    assert "rank 1" in texts[0] or (how == "SIGSTOP" and "rank 2" in texts[0]), texts
+    assert "rank 1" in texts[0], texts

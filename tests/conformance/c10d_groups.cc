@@ -37,6 +37,7 @@ struct C10dGroup::Parts {
   Seconds asking;
   c10::intrusive_ptr<::c10d::Store> meeting = c10::make_intrusive<::c10d::HashStore>();
   c10::intrusive_ptr<::c10d::Store> words;
+  c10::intrusive_ptr<::c10d::Store> first_words = c10::make_intrusive<::c10d::HashStore>();
 };
 
 C10dGroup::C10dGroup(int size, Words words, Seconds group_timeout, Seconds asking)
@@ -46,11 +47,13 @@ C10dGroup::C10dGroup(int size, Words words, Seconds group_timeout, Seconds askin
 }
 C10dGroup::~C10dGroup() = default;
 
+void C10dGroup::share_first_words(const C10dGroup& other) { parts_->first_words = other.parts_->first_words; }
+
 std::unique_ptr<comm::Communicator> C10dGroup::join(int rank) const {
   const auto options = Gloo::Options::create(milliseconds(parts_->group_timeout));
   options->devices.push_back(Gloo::createDeviceForHostname("127.0.0.1"));
   auto group = c10::make_intrusive<Gloo>(c10::make_intrusive<::c10d::PrefixStore>("gloo", parts_->meeting), rank, parts_->size, options);
-  comm::c10d::Options ours{.store = parts_->words, .asking = parts_->asking};
+  comm::c10d::Options ours{.store = parts_->words, .common = parts_->first_words, .asking = parts_->asking};
   for (int r = 0; r < parts_->size; ++r) ours.names.push_back("host-" + std::to_string(r));
   return comm::c10d::over(std::move(group), std::move(ours));
 }

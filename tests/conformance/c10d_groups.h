@@ -22,6 +22,9 @@ class C10dGroup {
   C10dGroup(const C10dGroup&) = delete;
   C10dGroup& operator=(const C10dGroup&) = delete;
 
+  // First words are then left in one place for both, as by the lanes of one engine.
+  void share_first_words(const C10dGroup& other);
+
   // Returns once all ranks have joined: each calls it from its own thread. Destroying the communicator ends its connections.
   [[nodiscard]] std::unique_ptr<comm::Communicator> join(int rank) const;
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <latch>
 #include <thread>
@@ -19,6 +20,9 @@ using comm::CommError;
 using comm::Communicator;
 using testing::C10dGroup;
 using testing::Words;
+
+// Gloo writes to connections that the peer has closed. Python ignores the signal; so do programs that use Gloo without Python.
+[[maybe_unused]] const auto kNoSignal = std::signal(SIGPIPE, SIG_IGN);
 
 // Nobody leaves before all have joined.
 void run_leaving(const std::string& what, int size, const C10dGroup& group, const testing::RankBody& body) {
@@ -129,6 +133,23 @@ TEST(C10dFailure, NamesTheCulpritAtTheEndOfTheChain) {
     ASSERT_TRUE(failure);
     EXPECT_EQ(failure->peer, c.rank() - 1);
     EXPECT_EQ(failure->culprit, 0) << CommError(*failure).what();
+  });
+}
+
+// Rank 1 waits for rank 2 in one lane, rank 0 for rank 1 in another, where rank 1 has nothing under way.
+TEST(C10dFailure, NamesTheCulpritAcrossLanes) {
+  const C10dGroup first(3);
+  C10dGroup second(3);
+  second.share_first_words(first);
+  std::latch over(2);
+  run("first lane", 3, first, [&](Communicator& in_first) {
+    const auto in_second = second.join(in_first.rank());
+    if (in_first.rank() == 2) return over.wait();
+    const auto failure = failure_of_a_receive(in_first.rank() == 1 ? in_first : *in_second, in_first.rank() + 1, Seconds{0.5});
+    over.count_down();
+    over.wait();
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->culprit, 2) << CommError(*failure).what();
   });
 }
 

@@ -87,41 +87,66 @@ struct Answers {
 
 std::string key_of(int rank) { return "waits/" + std::to_string(rank); }
 
-// Listens until everybody has left a word, at most for `patience`. A store that fails has said all that it will.
-Answers listen(::c10d::Store& store, const Wait& mine, int size, Seconds patience) {
+// Where ranks leave their words: here, and their first word of all.
+struct Stores {
+  StorePtr here;
+  StorePtr common;  // or none
+
+  void leave(const Wait& mine) const {
+    const std::string word = to_string(mine);
+    here->set(key_of(mine.rank), word);
+    const std::string none_yet;
+    if (common) (void)common->compareSet(key_of(mine.rank), none_yet, word);
+  }
+};
+
+std::optional<Wait> word_of(int rank, ::c10d::Store& store) {
+  if (!store.check({key_of(rank)})) return std::nullopt;
+  const auto bytes = store.get(key_of(rank));
+  const auto wait = parse_wait({bytes.begin(), bytes.end()});
+  return wait && wait->rank == rank ? wait : std::nullopt;
+}
+
+// Listens until everybody has left a word here, at most for `patience`; who has left none by then may have left one elsewhere.
+// A store that fails has said all that it will.
+Answers listen(const Stores& stores, const Wait& mine, int size, Seconds patience) {
   Answers answers{.waits = {mine}, .trouble = ""};
   std::vector<int> missing;
   for (int rank = 0; rank < size; ++rank) {
     if (rank != mine.rank) missing.push_back(rank);
   }
+  const auto look = [&](::c10d::Store& store) {
+    std::erase_if(missing, [&](int rank) {
+      const auto word = word_of(rank, store);
+      if (word) answers.waits.push_back(*word);
+      return word.has_value();
+    });
+  };
   const Seconds until = steady_now() + patience;
   while (true) {
-    std::erase_if(missing, [&](int rank) {
-      if (!store.check({key_of(rank)})) return false;
-      const auto bytes = store.get(key_of(rank));
-      if (const auto wait = parse_wait({bytes.begin(), bytes.end()}); wait && wait->rank == rank) answers.waits.push_back(*wait);
-      return true;
-    });
-    if (missing.empty() || steady_now() >= until) return answers;
+    look(*stores.here);
+    if (missing.empty() || steady_now() >= until) break;
     std::this_thread::sleep_for(kBetweenLooks);
   }
+  if (stores.common) look(*stores.common);
+  return answers;
 }
 
 // Leaves a word and asks the others, on a thread of its own since a store whose server has gone may block for minutes: it is
 // then left behind. `in_between` runs once the word is there to be read.
 template <typename InBetween>
-Answers ask(const StorePtr& store, const Wait& mine, int size, Seconds patience, const InBetween& in_between) {
+Answers ask(const Stores& stores, const Wait& mine, int size, Seconds patience, const InBetween& in_between) {
   std::promise<void> written;
   std::promise<Answers> heard;
   auto is_written = written.get_future();
   auto is_heard = heard.get_future();
-  std::thread thread([store, mine, size, patience, written = std::move(written), heard = std::move(heard)]() mutable {
+  std::thread thread([stores, mine, size, patience, written = std::move(written), heard = std::move(heard)]() mutable {
     bool said = false;
     try {
-      store->set(key_of(mine.rank), to_string(mine));
+      stores.leave(mine);
       written.set_value();
       said = true;
-      heard.set_value(listen(*store, mine, size, patience));
+      heard.set_value(listen(stores, mine, size, patience));
     } catch (const std::exception& e) {
       if (!said) written.set_value();
       heard.set_value({.waits = {mine}, .trouble = "the store: " + first_line(e.what())});
@@ -270,7 +295,7 @@ class C10dCommunicator final : public Communicator {
     }
     if (size_ == 1) life_.fail(failure);
     const Wait mine{.rank = rank_, .peer = failure.peer, .place = failure.place};
-    const Answers answers = ask(options_.store, mine, size_, options_.asking, [this] { hang_up(); });
+    const Answers answers = ask({options_.store, options_.common}, mine, size_, options_.asking, [this] { hang_up(); });
     life_.fail(answers.trouble.empty() ? with_findings(failure, follow(answers.waits, rank_, size_))
                                        : without_findings(failure, answers.trouble));
   }

@@ -16,6 +16,9 @@ struct Options {
   // and nothing else uses. None: an error names the peer only. A store answers one thread at a time: if another may block in
   // it, give a clone.
   c10::intrusive_ptr<::c10d::Store> store;
+  // One for all communicators of these ranks, or none: the first word of a rank in any of them. Whoever is waited for here may
+  // itself wait elsewhere, and have nothing under way here.
+  c10::intrusive_ptr<::c10d::Store> common;
   std::vector<std::string> names;  // of all ranks (hosts, addresses), for the text of errors; or none
   Seconds asking{2};               // how long a rank that gives up listens to the others
 };
