@@ -17,9 +17,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import figures
+from evidence.pace import Pace
 
 LAB = figures.ROOT / "build" / "release" / "tools" / "pliant-lab" / "pliant-lab"
 WIDTH = 2240  # five square layers: 25.1 million parameters
+SMALL_WIDTH = 560  # 1.6 million: coding for four ranks takes two cores little time beside the step
 LAYERS = 5
 BATCH = 24
 
@@ -28,35 +30,45 @@ def rank() -> int:
     return int(os.environ["RANK"])
 
 
-def make_model(seed: int = 0) -> nn.Module:
-    torch.manual_seed(seed)
+def make_model(width: int = WIDTH) -> nn.Module:
+    torch.manual_seed(0)
     layers: list[nn.Module] = []
     for _ in range(LAYERS):
-        layers += [nn.Linear(WIDTH, WIDTH), nn.ReLU()]
+        layers += [nn.Linear(width, width), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
 
-def one_step(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.Tensor) -> None:
+def one_step(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.Tensor, pace: Pace | None = None) -> None:
     optimizer.zero_grad(set_to_none=True)
-    model(inputs).square().mean().backward()
+    if pace:
+        pace.begin()
+    loss = model(inputs).square().mean()
+    if pace:
+        pace.forward_done()
+    loss.backward()
     optimizer.step()
 
 
 class Contender:
-    """A model under plain DDP, or with an averager; with `updates` that has the optimizer too. A turn is `turn` steps."""
+    """A model under plain DDP, or with an averager; with `updates` that has the optimizer too. A turn is `turn` steps. With `compute`
+    a step's own work takes that many seconds (evidence/pace.py) and the model is the small one: the wire's time can be hidden on
+    two cores, but two ranks' processor time cannot."""
 
-    def __init__(self, plan: str | None, turn: int, *, updates: bool = False, **options: object) -> None:
+    def __init__(self, plan: str | None, turn: int, *, updates: bool = False, compute: float = 0.0, **options: object) -> None:
         import pliant
 
         self.turn = turn
-        self.model = DistributedDataParallel(make_model())
+        width = SMALL_WIDTH if compute else WIDTH
+        model = make_model(width)
+        self.pace = Pace(model, compute) if compute else None
+        self.model = DistributedDataParallel(model, bucket_cap_mb=25 * (width / WIDTH) ** 2)  # a layer each
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4, momentum=0.9 if updates else 0.0)
         self.averager = None if plan is None else pliant.attach(self.model, self.optimizer if updates else None, plan=plan, **options)
-        self.inputs = torch.randn(BATCH, WIDTH)
+        self.inputs = torch.randn(BATCH, width)
 
     def steps(self, count: int | None = None) -> None:
         for _ in range(self.turn if count is None else count):
-            one_step(self.model, self.optimizer, self.inputs)
+            one_step(self.model, self.optimizer, self.inputs, self.pace)
 
     def local_steps(self, count: int | None = None) -> None:
         with self.model.no_sync():
@@ -91,9 +103,14 @@ def result_of(output: str) -> dict[str, object]:
     raise RuntimeError(f"no result in:\n{output[-4000:]}")
 
 
+# Gradients are freed and allocated anew in every step. Whether malloc returns their pages to the system in between, only to fault
+# them in again, is the luck of addresses: it differed by a fifth of a step between two models under plain DDP in one process.
+KEEPS_PAGES = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 36)}
+
+
 def environment() -> dict[str, str]:
     packages = [str(figures.ROOT / "build" / "release" / "python"), str(figures.ROOT / "python"), str(figures.ROOT / "bench")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(packages), "OMP_NUM_THREADS": "1"}
+    return {**os.environ, **KEEPS_PAGES, "PYTHONPATH": os.pathsep.join(packages), "OMP_NUM_THREADS": "1"}
 
 
 def on_loopback(script: Path, role: list[str], ranks: int, timeout: float) -> dict[str, object]:

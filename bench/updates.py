@@ -17,8 +17,11 @@ TURN = 8  # steps: a multiple of every `every` below
 SPARSE = "union density=1% values=int8 indices=rice"
 
 
-def contender(plan: str | None) -> training.Contender:
-    return training.Contender(plan, TURN, updates=True)
+COMPUTE = 0.2  # seconds of a step in the lab
+
+
+def contender(plan: str | None, compute: float = 0.0) -> training.Contender:
+    return training.Contender(plan, TURN, updates=True, compute=compute)
 
 
 def overhead() -> None:
@@ -36,21 +39,22 @@ def overhead() -> None:
 
 
 def calibrate() -> None:
+    """What an exchange sends, and how long it takes if it is waited for."""
     training.start()
-    alone, ours = contender(None), contender(f"updates every=2 late=0 {SPARSE}")
+    alone, ours = contender(None, COMPUTE), contender(f"updates every=2 late=0 {SPARSE}", COMPUTE)
     ours.steps(TURN)
     before = ours.averager.summary()
     ours.steps(TURN)
     after = ours.averager.summary()
-    seconds = sorted(training.timed(lambda: alone.local_steps(1)) for _ in range(5))
-    training.say(sent=(after.bytes_sent - before.bytes_sent) / (after.exchanges - before.exchanges), compute=seconds[2])
+    extra = sorted((training.timed(ours.steps) - training.timed(alone.local_steps)) / (TURN / 2) for _ in range(5))
+    training.say(sent=(after.bytes_sent - before.bytes_sent) / (after.exchanges - before.exchanges), extra=extra[2])
     ours.averager.close()
 
 
 def exposed() -> None:
     """Step time with results landing late, at once, and without any exchange, in turns."""
     training.start()
-    alone, late, serial = contender(None), contender(f"updates every=2 late=2 {SPARSE}"), contender(f"updates every=2 late=0 {SPARSE}")
+    alone, late, serial = (contender(plan and f"updates every=2 {plan} {SPARSE}", COMPUTE) for plan in (None, "late=2", "late=0"))
     for each in (late, serial):
         each.steps(TURN)
     alone.local_steps()
@@ -58,7 +62,7 @@ def exposed() -> None:
     for _ in range(REPETITIONS):
         hidden, whole, compute = training.timed(late.steps), training.timed(serial.steps), training.timed(alone.local_steps)
         shares.append((hidden - compute) / (whole - compute))
-        lengths.append((whole - compute) / (TURN / 2) / (compute / TURN))
+        lengths.append((whole - compute) / (TURN / 2) / COMPUTE)
     training.say(shares=shares, lengths=lengths)
     for each in (late, serial):
         each.averager.close()
@@ -69,9 +73,12 @@ def main() -> None:
     if len(sys.argv) > 1:
         return roles[sys.argv[1]]()
     loopback = training.on_loopback(HERE, ["overhead"], 2, 1200)
-    known = training.in_the_lab(HERE, ["calibrate"], 4, "1gbit,1ms", 900)
-    # An exchange takes about two steps of compute.
-    rate = known["sent"] * 8 / (2 * known["compute"])
+    # The link is set, in two attempts, so that an exchange that is waited for takes two steps of compute.
+    near = training.in_the_lab(HERE, ["calibrate"], 4, "1gbit,1ms", 900)
+    on_the_wire = 2 * COMPUTE - near["extra"]
+    guess = near["sent"] * 8 / on_the_wire
+    far = training.in_the_lab(HERE, ["calibrate"], 4, f"{guess / 1e6:.2f}mbit,1ms", 900)
+    rate = guess * (far["extra"] - near["extra"]) / on_the_wire
     lab = training.in_the_lab(HERE, ["exposed"], 4, f"{rate / 1e6:.2f}mbit,1ms", 1800)
     results = [
         figures.spread("overhead_updates", loopback["ratios"], "x"),
@@ -79,7 +86,7 @@ def main() -> None:
         figures.spread("exchange_over_compute_step", lab["lengths"], "x"),
     ]
     print(figures.show(results))
-    print(f"\nlab: 4 hosts, {rate / 1e6:.1f} Mbit/s, 1 ms; {known['sent'] / 1024:.0f} KiB sent per exchange and rank")
+    print(f"\nlab: 4 hosts, {rate / 1e6:.1f} Mbit/s, 1 ms; {near['sent'] / 1024:.0f} KiB sent per exchange and rank; compute {1e3 * COMPUTE:.0f} ms a step")
     figures.write("updates", results)
 
 

@@ -11,6 +11,7 @@
 #include <hwy/foreach_target.h>  // compiles what follows once per target
 #include <hwy/highway.h>
 
+#include "pliant/kernels/ahead-inl.h"
 #include "pliant/kernels/energy-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -35,10 +36,22 @@ HWY_ATTR void add(std::span<float> to, std::span<const float> from) {
   scalar::add(to.subspan(i), from.subspan(i));
 }
 
+// In place it took 0.65 of the time on Zen 3 with lines asked for ahead.
+using Lines = Ahead<16>;
+
 HWY_ATTR void multiply(std::span<float> to, std::span<const float> from, float factor) {
   const Floats d;
   const auto factors = hn::Set(d, factor);
+  const bool in_place = to.data() == from.data();
   std::size_t i = 0;
+  for (; i + kGroup <= to.size(); i += kGroup) {
+    std::size_t ahead = Lines::of(i);
+    for (std::size_t line = 0; line < kGroup; line += kLine, ahead += Lines::kTurn) {
+      prefetch_to_write(to.data() + ahead);
+      if (!in_place) hwy::Prefetch(from.data() + ahead);
+    }
+    for (std::size_t v = i; v < i + kGroup; v += kLanes) hn::StoreU(hn::Mul(hn::LoadU(d, from.data() + v), factors), d, to.data() + v);
+  }
   for (; i + kLanes <= to.size(); i += kLanes) hn::StoreU(hn::Mul(hn::LoadU(d, from.data() + i), factors), d, to.data() + i);
   for (; i < to.size(); ++i) to[i] = from[i] * factor;
 }

@@ -8,10 +8,10 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "pliant/kernels/select.cc"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // compiles what follows once per target
 #include <hwy/highway.h>
 
+#include "pliant/kernels/ahead-inl.h"
 #include "pliant/kernels/energy-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -33,10 +33,8 @@ using Mask = hn::Mask<Floats>;
 using Ints = hn::RebindToSigned<Floats>;
 using Unsigned = hn::RebindToUnsigned<Floats>;
 
-// Four vectors at a time: enough independent work to cover the latency of the additions, one test for non-finite entries
-// and one bit scan for all. A multiple of 16 entries on every target.
-constexpr std::size_t kUnroll = 4;
-constexpr std::size_t kGroup = kUnroll * kLanes;
+// A group: enough independent work to cover the latency of the additions, one test for non-finite entries and one bit scan for
+// all. A multiple of 16 entries on every target.
 static_assert(kGroup % kEnergyLanes == 0 && kBlock % kGroup == 0);
 
 // Accumulated entries and their magnitudes, in registers.
@@ -44,38 +42,6 @@ struct Group {
   Vector x[kUnroll];
   hn::Vec<Ints> magnitude[kUnroll];
 };
-
-// The passes wait for memory, and one core keeps few lines in flight while it reads in order: a page at a time, with the
-// hardware prefetcher starting afresh in each. So lines are asked for a good while ahead, taking turns over the next few
-// pages: of the page right ahead the last part, of the one after it the part before that, and so on, so that each line is
-// asked for once and that many pages of each array are open at a time. That made the pass 1.4 times as fast on an Ice Lake
-// server and on a Zen 3 one.
-constexpr std::size_t kPage = 1024;  // floats
-constexpr std::size_t kLine = 16;    // floats
-
-template <std::size_t kPagesAhead>
-struct Ahead {
-  static_assert(kGroup <= kPagesAhead * kLine);  // no group takes more than one turn
-  static constexpr std::size_t kLinesOfEach = kPage / kLine / kPagesAhead;
-
-  // What to ask for when the group from `i` on is processed: a line for each of its own, `kTurn` apart from the first. May
-  // lie behind the end, which is harmless.
-  static constexpr std::size_t kTurn = kPage - kLinesOfEach * kLine;
-  static HWY_INLINE std::size_t of(std::size_t i) {
-    const std::size_t page = i / kPage, line = i % kPage / kLine;
-    return (page + 1) * kPage + ((kPagesAhead - 1) * kLinesOfEach + line / kPagesAhead) * kLine + line % kPagesAhead * kTurn;
-  }
-};
-
-// Asks for a line that will be written: it then arrives ready for that. Highway has only the kind for reading, and compilers
-// emit this one only for targets that promise it, though every x86-64 CPU takes it, if only as no operation.
-HWY_INLINE void prefetch_to_write(const float* line) {
-#if HWY_ARCH_X86
-  asm volatile("prefetchw %0" : : "m"(*line));
-#else
-  __builtin_prefetch(line, 1, 3);
-#endif
-}
 
 // Where contributions come from. `vector` is asked once for each place, after `entry` was asked for sampled places.
 struct Gradient {
