@@ -3,8 +3,8 @@
 
 Links are those of the published system at the size of its ResNet18. They become ours in two steps. Bandwidth is scaled by the sizes of the
 models, ours over theirs, so that a model's bytes take as long as theirs would. Then latency and byte time together are stretched until plain
-DDP's communication, averaged over the network's steps, is the wanted multiple of compute (`load`): what decides between plans, latency
-over byte time, stays what it was.
+DDP's communication, averaged over the network's steps and measured in the lab (`study.stretch`), is the wanted multiple of compute (`load`):
+what decides between plans, latency over byte time, stays what it was.
 """
 from __future__ import annotations
 

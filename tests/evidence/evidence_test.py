@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unittest
 
-from evidence import networks, paper, published, specs
+from evidence import networks, paper, published, specs, study
 from evidence.curves import Curve, composed, measured
 from evidence.judge import Judge, over
 
@@ -74,6 +74,24 @@ class Networks(unittest.TestCase):
             self.assertAlmostEqual(mean, 0.3, places=9)
             before, after = network.links[0], network.links[0].scaled(size, stretch)
             self.assertAlmostEqual(after.latency * after.rate / (before.latency * before.rate), size)
+
+    def test_load_is_set_by_what_ddp_takes(self) -> None:
+        compute, network = 0.06, networks.NETWORKS["c1"]
+
+        class Lab:
+            """Where an exchange takes 1.8 times what the formula says."""
+
+            def result(self, spec: specs.Spec) -> dict[str, object]:
+                return {"timed": [{"mean": compute + 1.8 * self.dense(phase.link)} for phase in spec.phases]}
+
+            @staticmethod
+            def dense(link: str) -> float:
+                rate, latency = link.split(",")
+                return networks.dense_time(networks.Link(float(latency.removesuffix("ms")) / 1e3, float(rate.removesuffix("mbit")) * 1e6), study.entries("cnn"), 4)
+
+        wanted = study.Study("cnn", "c1", 5)
+        by_formula = networks.stretch_for(network, 5, compute, study.entries("cnn"), 4, 11_690_000)
+        self.assertAlmostEqual(study.stretch(wanted, Lab()) / by_formula, 1 / 1.8, places=2)  # type: ignore[arg-type]
 
     def test_a_run_is_known_by_what_it_is(self) -> None:
         one = specs.Spec("train", "cnn", "ddp", 1, 4, 100)
