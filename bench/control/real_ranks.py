@@ -18,6 +18,8 @@ import training  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
+from evidence.pace import Pace  # noqa: E402
+
 HOSTS = 4
 LINKS = ["10mbit,50ms", "30mbit,20ms", "100mbit,10ms", "300mbit,3ms", "1gbit,1ms"]
 STEPS = 240  # of which warm-up takes 100
@@ -26,35 +28,38 @@ LEARNT = 60  # from here on errors count: the first guess of the link is nobody'
 WIDTH = 512
 LAYERS = 4  # square ones: 1.05 million parameters
 SMALL, LARGE = 32, 2048  # entries of a batch: a step of milliseconds, and one beside which an exchange is little
+COMPUTE = 0.05  # seconds: four ranks that computed all the time on two cores would time each other, not the network
 REPETITIONS = 15
 TURN = 8  # steps, a multiple of every `every`
 SETTLED = 160  # steps before harm is timed: warm-up and some
 
 
 class Runner:
-    """A model under plain DDP (plan None), or with an averager."""
+    """A model under plain DDP (plan None), or with an averager. With `compute` a step's own work takes that many seconds (evidence/pace.py)."""
 
-    def __init__(self, plan: str | None, batch: int, **options: object) -> None:
+    def __init__(self, plan: str | None, batch: int, compute: float = 0.0, **options: object) -> None:
         import pliant
 
         torch.manual_seed(0)
         layers: list[nn.Module] = []
         for _ in range(LAYERS):
             layers += [nn.Linear(WIDTH, WIDTH), nn.ReLU()]
-        self.model = DistributedDataParallel(nn.Sequential(*layers[:-1]))
+        model = nn.Sequential(*layers[:-1])
+        self.pace = Pace(model, compute) if compute else None
+        self.model = DistributedDataParallel(model)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9)
         self.averager = None if plan is None else pliant.attach(self.model, self.optimizer, plan=plan, **options)
         self.inputs = torch.randn(batch, WIDTH)
 
     def steps(self, count: int = TURN) -> None:
         for _ in range(count):
-            training.one_step(self.model, self.optimizer, self.inputs)
+            training.one_step(self.model, self.optimizer, self.inputs, self.pace)
 
 
 def predicted() -> None:
     """Trains under plan="auto" and leaves a run log."""
     training.start()
-    runner = Runner("auto", SMALL, log=sys.argv[2])
+    runner = Runner("auto", SMALL, COMPUTE, log=sys.argv[2])
     runner.steps(STEPS)
     runner.averager.close()
     training.say(done=True)

@@ -156,7 +156,12 @@ def quick(hours: float) -> int:
     if outcome.failures or not outcome.complete or QUICK not in outcome.judges:
         print("evidence-quick: not all of it ran", file=sys.stderr)
         return 1
-    found = figures_of(outcome)
+    judge = outcome.judges[QUICK]
+    found = []
+    for name in QUICK_METHODS:
+        finite = [ratio for ratio in judge.ratios(name) if math.isfinite(ratio)]
+        if name != "auto" and finite:
+            found.append(figures.spread(f"tta_over_{name.partition(':')[0]}/quick", finite, "x, too short to mean much"))
     print(figures.show(found))
     figures.write("evidence-quick", found, studies=document.tables(outcome.judges))
     return 0
