@@ -118,11 +118,16 @@ def measure() -> tuple[list[figures.Figure], dict[str, object]]:
 
 
 def table(by_link: dict[str, list[dict[str, object]]]) -> str:
+    """Errors by link; and of the plan that ran most: the median of predicted / seen, and how far the times seen spread by themselves."""
     rows = []
     for link, exchanges in by_link.items():
         errors = sorted(row["error"] for row in exchanges)
-        rows.append([link, str(len(errors)), statistics.median(errors), errors[int(0.9 * len(errors))], exchanges[-1]["plan"]])
-    return figures.table(["link", "exchanges", "median error", "p90", "the last plan"], rows)
+        plan = statistics.mode(row["plan"] for row in exchanges)
+        under_it = [row for row in exchanges if row["plan"] == plan]
+        seen = [row["seen"] for row in under_it]
+        bias = statistics.median(row["predicted"] / row["seen"] for row in under_it)
+        rows.append([link, str(len(errors)), statistics.median(errors), errors[int(0.9 * len(errors))], plan, bias, statistics.pstdev(seen) / statistics.fmean(seen)])
+    return figures.table(["link", "exchanges", "median error", "p90", "the plan that ran most", "predicted/seen", "spread of seen"], rows)
 
 
 if __name__ == "__main__":
