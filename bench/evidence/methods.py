@@ -191,3 +191,10 @@ METHODS = {
         Method("oracle", None, "adaptive"),
     )
 }
+
+WARM_METHODS = ("powersgd-1", "powersgd-4", "local-8", "local-32")
+
+
+def warm_steps(method: str) -> int:
+    """Plain steps that the method begins with."""
+    return WARM if method in WARM_METHODS else 0

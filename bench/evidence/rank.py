@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""One rank of one run: `python -m evidence.rank SPEC.json`. Rank 0 writes the result."""
+"""One rank of some runs over the same network: `python -m evidence.rank SPEC.json ...`. Rank 0 writes the results."""
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
@@ -111,10 +112,11 @@ class Rank:
         return curve
 
     def time(self) -> dict[str, Any]:
-        """Step time in each phase. Methods that begin with plain steps have them before the first phase, over the lab's first network."""
+        """Step time in each phase. Methods that begin with plain steps have them before, over the first phase's network."""
         number = 0
+        self.enter(0)
         paced, self.pace.compute = self.pace.compute, 0.0
-        while number < methods.WARM + SETTLE:
+        while number < methods.warm_steps(self.spec.method) + SETTLE:
             self.step(number)
             number += 1
         self.pace.compute = paced
@@ -140,10 +142,7 @@ class Rank:
         return found
 
 
-def main() -> None:
-    spec = specs.read(Path(sys.argv[1]))
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+def run(spec: specs.Spec) -> None:
     rank = Rank(spec)
     found = rank.train() if spec.mode == "train" else rank.time()
     rank.loop.close()
@@ -152,6 +151,14 @@ def main() -> None:
         target = Path(spec.out)
         target.with_suffix(".partial").write_text(json.dumps(found))
         target.with_suffix(".partial").rename(target)
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    for path in sys.argv[1:]:
+        run(specs.read(Path(path)))
+        gc.collect()  # a DDP model is a cycle, and its hooks hold what they average with
     dist.destroy_process_group()
 
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from evidence import specs
 
 FOLDER = figures.ROOT / "build" / "evidence"
 LAB = figures.ROOT / "build" / "release" / "tools" / "pliant-lab" / "pliant-lab"
-LONGEST = 3600  # seconds, of any one run
 
 
 class TimeIsUp(Exception):
@@ -25,6 +25,8 @@ class TimeIsUp(Exception):
 
 
 class Runner:
+    """Runs that share a network share their processes too: importing torch and reading the data takes as long as many a run."""
+
     def __init__(self, budget: float, folder: Path = FOLDER) -> None:
         self._end = time.monotonic() + budget
         self.folder = folder
@@ -33,40 +35,65 @@ class Runner:
 
     def result(self, spec: specs.Spec) -> dict[str, Any]:
         """Of this run, from its file or by running it now."""
-        name = f"{spec.mode}-{spec.job}-{spec.digest()}"
-        out = self.folder / f"{name}.json"
-        if not out.exists():
-            self._run(spec, name, out)
-        return dict(json.loads(out.read_text()))
+        self.prepare([spec])
+        name = _name(spec)
+        if name in self.failed:
+            raise RuntimeError(self.failed[name])
+        return dict(json.loads(self._out(spec).read_text()))
+
+    def prepare(self, wanted: Iterable[specs.Spec]) -> None:
+        """Runs what is missing of these. One that fails is noted, and the others go on without it."""
+        batches: dict[tuple[int, str], list[specs.Spec]] = {}
+        for spec in dict.fromkeys(wanted):
+            batches.setdefault((spec.hosts, specs.timeline(spec) if spec.phases else ""), []).append(spec)
+        for batch in batches.values():
+            while missing := [spec for spec in batch if not self._out(spec).exists() and _name(spec) not in self.failed]:
+                self._run(missing)
 
     def log_of(self, spec: specs.Spec) -> Path:
-        return self.folder / f"{spec.mode}-{spec.job}-{spec.digest()}.jsonl"
+        return self.folder / f"{_name(spec)}.jsonl"
 
-    def _run(self, spec: specs.Spec, name: str, out: Path) -> None:
+    def _out(self, spec: specs.Spec) -> Path:
+        return self.folder / f"{_name(spec)}.json"
+
+    def _run(self, batch: list[specs.Spec]) -> None:
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeIsUp
-        log = self.log_of(spec) if spec.method in ("auto", "auto-gradients", "oracle", "paper") and spec.phases else ""
-        path = self.folder / f"{name}.spec.json"
-        specs.write(dataclasses.replace(spec, out=str(out), log=str(log)), path)
-        where = f"{len(spec.phases)} phases" if spec.phases else "loopback"
-        print(f"{time.strftime('%H:%M:%S')} {spec.mode} {spec.job}, {spec.method}, seed {spec.seed}, {where} ...", file=sys.stderr, flush=True)
+        first = batch[0]
+        paths = []
+        for spec in batch:
+            log = self.log_of(spec) if spec.method in ("auto", "auto-gradients", "oracle", "paper") and spec.phases else ""
+            paths.append(self.folder / f"{_name(spec)}.spec.json")
+            specs.write(dataclasses.replace(spec, out=str(self._out(spec)), log=str(log)), paths[-1])
+        where = f"{len(first.phases)} phases" if first.phases else "loopback"
+        more = f" and {len(batch) - 1} more" if len(batch) > 1 else ""
+        print(f"{time.strftime('%H:%M:%S')} {first.mode} {first.job}, {first.method}, seed {first.seed}{more}, {where} ...", file=sys.stderr, flush=True)
         begin = time.monotonic()
-        command = [sys.executable, "-m", "evidence.rank", str(path)]
-        limit = min(LONGEST, left)
-        done = self._in_the_lab(spec, name, command, limit) if spec.phases else _on_loopback(spec.hosts, command, limit)
-        if done or not out.exists():
-            raise RuntimeError(f"{name}: {done[-3000:] or 'no result'}")
+        command = [sys.executable, "-m", "evidence.rank", *map(str, paths)]
+        try:
+            said = self._in_the_lab(first, command, left) if first.phases else _on_loopback(first.hosts, command, left)
+        except subprocess.TimeoutExpired:
+            raise TimeIsUp from None
         print(f"         {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+        if time.monotonic() >= self._end:
+            raise TimeIsUp
+        undone = next((spec for spec in batch if not self._out(spec).exists()), None)
+        if undone is not None:  # they run in order: it is the one that failed
+            self.failed[_name(undone)] = f"{_name(undone)}: {said[-3000:] or 'no result'}"
 
-    def _in_the_lab(self, spec: specs.Spec, name: str, command: list[str], limit: float) -> str:
-        timeline = self.folder / f"{name}.toml"
+    def _in_the_lab(self, spec: specs.Spec, command: list[str], limit: float) -> str:
+        timeline = self.folder / f"{_name(spec)}.toml"
         timeline.write_text(specs.timeline(spec))
         lab = [str(LAB), "run", "--hosts", str(spec.hosts), "--timeline", str(timeline), "--by-name", "--timeout", f"{limit:.0f}s"]
         if spec.mode == "train":
-            lab += ["--truth", str(self.folder / f"{name}.truth.jsonl")]
+            lab += ["--truth", str(self.folder / f"{_name(spec)}.truth.jsonl")]
         done = subprocess.run([*lab, "--", *command], env=_environment(), capture_output=True, text=True, timeout=limit + 60)
         return f"exit {done.returncode}\n{done.stdout[-1500:]}\n{done.stderr[-1500:]}" if done.returncode else ""
+
+
+def _name(spec: specs.Spec) -> str:
+    return f"{spec.mode}-{spec.job}-{spec.digest()}"
 
 
 def _environment() -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from evidence import methods, paper, specs
@@ -16,7 +17,6 @@ GAIN_STEPS = 80
 ATTEMPTS = 3  # at setting the load
 NEAR = 0.15  # of the wanted load
 LEAST_MEASURED_LOAD = 0.5  # a smaller one is lost in the noise of a step
-WARM_METHODS = ("powersgd-1", "powersgd-4", "local-8", "local-32")
 
 
 @dataclass(frozen=True)
@@ -53,25 +53,42 @@ class Study:
         links = enumerate(self.links(stretch))
         return tuple(specs.Phase(f"p{i}", first, link.text(), _worst(link).text() if link.slow_host != 1 else "") for i, (first, link) in links)
 
+    def prepare(self, runner: Runner, some: Collection[str], seeds: Collection[int]) -> None:
+        """Runs all that the curves of these methods need."""
+        phases = self.phases(runner)
+        adaptive = [name for name in some if methods.METHODS[name].looks_at_the_network]
+        others = [name for name in some if name not in adaptive]
+        runner.prepare(self.trained(name, seed) for seed in seeds for name in others)
+        runner.prepare(self.timed(name, phases) for name in others)
+        runner.prepare(self.full(runner, name, seed) for seed in seeds for name in adaptive)
+
     def curve(self, runner: Runner, method: str, seed: int) -> Curve:
         phases = self.phases(runner)
         if methods.METHODS[method].looks_at_the_network:
             return measured(runner.result(self.full(runner, method, seed)))
-        trained = runner.result(specs.Spec("train", self.job, method, seed, self.hosts, self.length, snapshot_every=snapshots(method)))
+        trained = runner.result(self.trained(method, seed))
         mine = self.step_times(runner, method, phases)
-        if method in WARM_METHODS:
-            return composed(trained, mine, self.step_times(runner, "ddp", phases), methods.WARM)
+        if warm := methods.warm_steps(method):
+            return composed(trained, mine, self.step_times(runner, "ddp", phases), warm)
         return composed(trained, mine)
+
+    def trained(self, method: str, seed: int) -> specs.Spec:
+        """All steps on loopback: what they do to the loss, not how long they take."""
+        return specs.Spec("train", self.job, method, seed, self.hosts, self.length, snapshot_every=snapshots(method))
 
     def full(self, runner: Runner, method: str, seed: int) -> specs.Spec:
         return specs.Spec("train", self.job, method, seed, self.hosts, self.length, self.compute, snapshot_every=snapshots(method), phases=self.phases(runner))
 
+    def timed(self, method: str, phases: tuple[specs.Phase, ...]) -> specs.Spec:
+        """Each link once, wherever it stands in the timeline."""
+        distinct = sorted({(phase.link, phase.slow_host) for phase in phases})
+        return specs.Spec("time", self.job, method, 0, self.hosts, 0, self.compute, phases=tuple(specs.Phase(f"l{i}", 0, *key) for i, key in enumerate(distinct)))
+
     def step_times(self, runner: Runner, method: str, phases: tuple[specs.Phase, ...]) -> list[tuple[int, float]]:
-        """(first step, seconds a step). Each link is timed once, wherever it stands in the timeline."""
-        distinct = {(phase.link, phase.slow_host): phase for phase in reversed(phases)}
-        bare = tuple(specs.Phase(f"l{i}", 0, *key) for i, key in enumerate(sorted(distinct)))
-        timed = runner.result(specs.Spec("time", self.job, method, 0, self.hosts, 0, self.compute, phases=bare))["timed"]
-        mean = {(phase.link, phase.slow_host): float(one["mean"]) for phase, one in zip(bare, timed, strict=True)}
+        """(first step, seconds a step)."""
+        spec = self.timed(method, phases)
+        timed = runner.result(spec)["timed"]
+        mean = {(phase.link, phase.slow_host): float(one["mean"]) for phase, one in zip(spec.phases, timed, strict=True)}
         return [(phase.first, mean[phase.link, phase.slow_host]) for phase in phases]
 
 
@@ -111,8 +128,7 @@ def entries(job: str) -> int:
 
 def gains(runner: Runner, job: str, hosts: int) -> dict[float, float]:
     """What the published system measures by exploring, at each of its densities."""
-    found = {}
-    for density in paper.DENSITIES:
-        plan = f"gain: gradients union density={100 * density:g}% values=f32 indices=raw32 fuse=all"
-        found[density] = float(runner.result(specs.Spec("train", job, plan, 0, hosts, GAIN_STEPS, snapshot_every=GAIN_STEPS))["gain"])
-    return found
+    plans = {density: f"gain: gradients union density={100 * density:g}% values=f32 indices=raw32 fuse=all" for density in paper.DENSITIES}
+    wanted = {density: specs.Spec("train", job, plan, 0, hosts, GAIN_STEPS, snapshot_every=GAIN_STEPS) for density, plan in plans.items()}
+    runner.prepare(wanted.values())
+    return {density: float(runner.result(spec)["gain"]) for density, spec in wanted.items()}

@@ -12,11 +12,12 @@ GRIDS = {"sgd": (0.0125, 0.025, 0.05, 0.1, 0.2), "adamw": (1e-3, 2e-3, 3e-3, 6e-
 
 def main() -> None:
     runner = Runner(3600)
+    wanted = [specs.Spec("train", job.name, "ddp", 0, 4, job.steps, rate=rate, snapshot_every=64) for job in JOBS.values() for rate in GRIDS[job.optimizer]]
+    runner.prepare(wanted)
     rows: list[list[object]] = []
-    for job in JOBS.values():
-        for rate in GRIDS[job.optimizer]:
-            curve = runner.result(specs.Spec("train", job.name, "ddp", 0, 4, job.steps, rate=rate, snapshot_every=64))["curve"]
-            rows.append([job.name, rate, curve[-1][1], curve[-1][2]])
+    for spec in wanted:
+        _, loss, accuracy = runner.result(spec)["curve"][-1]
+        rows.append([spec.job, spec.rate, loss, accuracy])
     print(figures.table(["job", "rate", "final loss", "accuracy"], rows))
 
 

@@ -2,10 +2,16 @@
 """The arithmetic behind the evidence: curves, targets, the published system's choices, networks by step."""
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import math
+import tempfile
 import unittest
+from pathlib import Path
+from unittest import mock
 
-from evidence import networks, paper, published, specs, study
+from evidence import networks, paper, published, runs, specs, study
 from evidence.curves import Curve, composed, measured
 from evidence.judge import Judge, over
 
@@ -97,6 +103,33 @@ class Networks(unittest.TestCase):
         one = specs.Spec("train", "cnn", "ddp", 1, 4, 100)
         self.assertEqual(one.digest(), specs.Spec("train", "cnn", "ddp", 1, 4, 100, out="elsewhere").digest())
         self.assertNotEqual(one.digest(), specs.Spec("train", "cnn", "ddp", 2, 4, 100).digest())
+
+
+class Runs(unittest.TestCase):
+    def test_one_that_fails_does_not_take_the_others_along(self) -> None:
+        wanted = [specs.Spec("train", "cnn", method, 1, 4, 100) for method in ("ddp", "fp16", "local-8")]
+        started: list[int] = []
+
+        def ranks(hosts: int, command: list[str], limit: float) -> str:
+            started.append(len(command) - 3)
+            for path in command[3:]:
+                spec = specs.read(Path(path))
+                if spec.method == "fp16":
+                    return "it broke"
+                Path(spec.out).write_text(json.dumps({"method": spec.method}))
+            return ""
+
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(runs, "_on_loopback", ranks), contextlib.redirect_stderr(io.StringIO()):
+            runner = runs.Runner(60, Path(folder))
+            runner.prepare(wanted)
+            self.assertEqual(started, [3, 1])
+            self.assertEqual([runner.result(wanted[i])["method"] for i in (0, 2)], ["ddp", "local-8"])
+            with self.assertRaisesRegex(RuntimeError, "it broke"):
+                runner.result(wanted[1])
+            runner.prepare(wanted)
+            self.assertEqual(started, [3, 1])
+            with self.assertRaises(runs.TimeIsUp):
+                runs.Runner(0, Path(folder)).prepare([specs.Spec("train", "cnn", "ddp", 2, 4, 100)])
 
 
 if __name__ == "__main__":
