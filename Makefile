@@ -52,7 +52,7 @@ demo: release  ## train a CNN on 4 emulated hosts while the network changes: pla
 	@PYTHONPATH=build/release/python .venv/bin/python -m pliant demo --out build/demo
 
 # A benchmark is bench/NAME.py: it prints its table and writes build/bench/NAME.json.
-BENCHMARKS := $(patsubst bench/%.py,bench-%,$(filter-out bench/figures.py bench/pliant_bench.py bench/training.py,$(wildcard bench/*.py)))
+BENCHMARKS := $(patsubst bench/%.py,bench-%,$(filter-out bench/figures.py bench/pace.py bench/pliant_bench.py bench/training.py,$(wildcard bench/*.py)))
 
 bench: $(BENCHMARKS)  ## run every benchmark; `make bench-NAME` runs one
 

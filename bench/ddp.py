@@ -12,7 +12,7 @@ from pathlib import Path
 
 import figures
 import training
-from evidence.pace import FORWARD
+from pace import FORWARD
 
 HERE = Path(__file__).resolve()
 REPETITIONS = 21

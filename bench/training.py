@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import figures
-from evidence.pace import Pace
+from pace import Pace
 
 LAB = figures.ROOT / "build" / "release" / "tools" / "pliant-lab" / "pliant-lab"
 WIDTH = 2240  # five square layers: 25.1 million parameters
@@ -30,10 +30,10 @@ def rank() -> int:
     return int(os.environ["RANK"])
 
 
-def make_model(width: int = WIDTH) -> nn.Module:
+def make_model(width: int = WIDTH, depth: int = LAYERS) -> nn.Module:
     torch.manual_seed(0)
     layers: list[nn.Module] = []
-    for _ in range(LAYERS):
+    for _ in range(depth):
         layers += [nn.Linear(width, width), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -51,7 +51,7 @@ def one_step(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.T
 
 class Contender:
     """A model under plain DDP, or with an averager; with `updates` that has the optimizer too. A turn is `turn` steps. With `compute`
-    a step's own work takes that many seconds (evidence/pace.py) and the model is the small one: the wire's time can be hidden on
+    a step's own work takes that many seconds (pace.py) and the model is the small one: the wire's time can be hidden on
     two cores, but two ranks' processor time cannot."""
 
     def __init__(self, plan: str | None, turn: int, *, updates: bool = False, compute: float = 0.0, **options: object) -> None:
@@ -104,7 +104,7 @@ def result_of(output: str) -> dict[str, object]:
 
 
 # Gradients are freed and allocated anew in every step. Whether malloc returns their pages to the system in between, only to fault
-# them in again, is the luck of addresses: it differed by a fifth of a step between two models under plain DDP in one process.
+# them in again, is the luck of addresses: it made two models under plain DDP in one process differ as much as what is measured here.
 KEEPS_PAGES = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 36)}
 
 

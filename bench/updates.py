@@ -14,10 +14,8 @@ import training
 HERE = Path(__file__).resolve()
 REPETITIONS = 15
 TURN = 8  # steps: a multiple of every `every` below
-SPARSE = "union density=1% values=int8 indices=rice"
-
-
 COMPUTE = 0.2  # seconds of a step in the lab
+SPARSE = "union density=1% values=int8 indices=rice"
 
 
 def contender(plan: str | None, compute: float = 0.0) -> training.Contender:

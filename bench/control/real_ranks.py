@@ -15,10 +15,8 @@ sys.path.insert(0, str(HERE.parent.parent))
 import figures  # noqa: E402
 import torch  # noqa: E402
 import training  # noqa: E402
-from torch import nn  # noqa: E402
+from pace import Pace  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
-
-from evidence.pace import Pace  # noqa: E402
 
 HOSTS = 4
 LINKS = ["10mbit,50ms", "30mbit,20ms", "100mbit,10ms", "300mbit,3ms", "1gbit,1ms"]
@@ -35,16 +33,12 @@ SETTLED = 160  # steps before harm is timed: warm-up and some
 
 
 class Runner:
-    """A model under plain DDP (plan None), or with an averager. With `compute` a step's own work takes that many seconds (evidence/pace.py)."""
+    """A model under plain DDP (plan None), or with an averager. With `compute` a step's own work takes that many seconds (pace.py)."""
 
     def __init__(self, plan: str | None, batch: int, compute: float = 0.0, **options: object) -> None:
         import pliant
 
-        torch.manual_seed(0)
-        layers: list[nn.Module] = []
-        for _ in range(LAYERS):
-            layers += [nn.Linear(WIDTH, WIDTH), nn.ReLU()]
-        model = nn.Sequential(*layers[:-1])
+        model = training.make_model(WIDTH, LAYERS)
         self.pace = Pace(model, compute) if compute else None
         self.model = DistributedDataParallel(model)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9)

@@ -113,7 +113,7 @@ METHOD = """## Method
 
 * **Jobs**, real PyTorch DDP ranks in the lab, over real TCP: a CNN and a small ResNet on Fashion-MNIST (SGD), a small transformer on text (AdamW). Batches depend on seed, rank and step alone.
   Learning rates are the best of a grid for plain DDP (`python -m evidence.tune`).
-* **Compute is replayed**: four ranks share two cores, so each step runs for real and is then held to a timetable, forward a third, backward the rest, gradients ready evenly (`pace.py`).
+* **Compute is replayed**: four ranks share two cores, so each step runs for real and is then held to a timetable, forward a third, backward the rest, gradients ready evenly (`bench/pace.py`).
 * **Networks**: phases begin at the same step for every method. Bandwidth is scaled by the models' sizes, then latency and byte time together are stretched until what plain DDP's steps take beyond
   compute, measured in the lab and averaged over the timeline's steps, is the load times compute, to within 15 % (`study.py`). Latency over byte time stays what it was.
 * **Composition**: a method that does not look at the network has one loss-by-step; it is trained once per seed on loopback, its step time is measured in the lab on each link over 32 steps after 8 to settle, and the two

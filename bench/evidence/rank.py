@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from evidence import methods, specs
 from evidence.jobs import JOBS, Batches, evaluate
-from evidence.pace import Pace
+from pace import Pace
 
 SETTLE = 8  # steps of a phase before its steps are timed
 TIMED = 32  # at least; a multiple of every period

@@ -56,4 +56,4 @@ HWY_INLINE void prefetch_to_write(const float* line) {
 HWY_AFTER_NAMESPACE();
 #endif  // HWY_TARGET != HWY_SCALAR
 
-#endif  // include guard per target
+#endif  // PLIANT_KERNELS_AHEAD_INL_H_
