@@ -286,7 +286,8 @@ bool Updates::send(const Model& model, const Sending& sending) {
   }
   air_.push_back(air);
   const std::uint64_t turn = launched_++;
-  crew_.lane(turn).run([this, air, turn](comm::Communicator& communicator) {
+  const bool is_callers = crew_.control_lane == nullptr;  // whose thread it is
+  crew_.lane(turn).run([this, air, turn, is_callers](comm::Communicator& communicator) {
     wire_.enter(turn);
     try {
       crew_.fault.check();
@@ -295,14 +296,16 @@ bool Updates::send(const Model& model, const Sending& sending) {
         side.flight->travel(communicator);
         const exchange::Report& report = side.flight->report();
         air->record.wire[0] += static_cast<float>(report.wire.value);
-        if (crew_.journal != nullptr && crew_.control_lane == nullptr) crew_.journal->wait(report.wire);  // this is the caller's thread
+        if (is_callers) note_wait(report.wire);
         air->record.coding += static_cast<float>((report.select + report.encode + report.decode).value);
       }
     } catch (...) {
       crew_.fault.note(std::current_exception());
       crew_.records->wake();
     }
+    const Seconds travelled = crew_.now();
     if (crew_.fault.first() == nullptr) crew_.records->post(air->record);
+    if (is_callers) note_wait(crew_.now() - travelled);
     wire_.leave();
     {
       const std::lock_guard lock(air->mutex);
@@ -311,6 +314,11 @@ bool Updates::send(const Model& model, const Sending& sending) {
     air->changed.notify_all();
   });
   return is_finite;
+}
+
+void Updates::note_wait(Seconds waited) {
+  waited_ += waited;
+  if (crew_.journal != nullptr) crew_.journal->wait(waited);
 }
 
 std::optional<Updates::Sending> Updates::next() const { return air_.empty() ? std::nullopt : std::optional(air_.front()->sending); }
@@ -344,9 +352,7 @@ exchange::Report Updates::land(const Model& model) {
   const std::shared_ptr<Air> air = air_.front();
   const Seconds came = crew_.now();
   air->wait();
-  const Seconds waited = crew_.now() - came;
-  waited_ += waited;
-  if (crew_.journal != nullptr) crew_.journal->wait(waited);
+  note_wait(crew_.now() - came);
   if (crew_.fault.first() != nullptr) {
     for (std::size_t s = 0; s < kSides; ++s) {
       if (air->sides[s].flight == nullptr) continue;

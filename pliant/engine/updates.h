@@ -105,6 +105,7 @@ class Updates {
   [[nodiscard]] Side& side(std::size_t which) { return which == 0 ? parameters_ : buffers_; }
   void depart(Side& side, std::size_t which, Air& air);
   exchange::Report land_side(Side& side, std::size_t which, Air& air);
+  void note_wait(Seconds waited);
   void tell(Air& air, const exchange::Report& parameters, const exchange::Report& buffers);  // the journal
 
   Crew& crew_;
@@ -118,7 +119,7 @@ class Updates {
   std::uint64_t launched_ = 0;                     // by this engine
   std::map<std::uint64_t, std::uint32_t> hashes_;  // of the base, by the exchange that had just landed
   std::optional<Seconds> last_sending_;
-  Seconds waited_;  // for landings, since then
+  Seconds waited_;  // for exchanges, since then
   // One exchange at a time, or the time that one takes would tell of the others; and records go out in the same order.
   Turnstile wire_;
 };

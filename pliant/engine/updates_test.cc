@@ -447,6 +447,45 @@ TEST(Updates, ARankThatIsNeverFiniteIsNamed) {
   }
 }
 
+// Time is what it says: a second for every message that arrives, and whatever the rank's own work is said to take.
+class Clocked final : public comm::Communicator {
+ public:
+  Clocked(std::unique_ptr<comm::Communicator> inner, std::shared_ptr<Seconds> clock) : inner_(std::move(inner)), clock_(std::move(clock)) {}
+  [[nodiscard]] int rank() const override { return inner_->rank(); }
+  [[nodiscard]] int size() const override { return inner_->size(); }
+  [[nodiscard]] comm::Ticket send(int peer, comm::Tag tag, comm::Region message) override { return inner_->send(peer, tag, message); }
+  [[nodiscard]] comm::Ticket receive(int peer, comm::Tag tag, comm::Region room) override { return inner_->receive(peer, tag, room); }
+  Bytes wait(comm::Ticket ticket, const comm::Patience& patience) override {
+    const Bytes size = inner_->wait(ticket, patience);
+    *clock_ += 1_s;
+    return size;
+  }
+  void all_reduce(const comm::Floats& floats, const comm::Patience& patience) override { inner_->all_reduce(floats, patience); }
+  [[nodiscard]] comm::Capabilities capabilities() const override { return inner_->capabilities(); }
+  [[nodiscard]] Seconds now() const override { return *clock_; }
+
+ private:
+  std::unique_ptr<comm::Communicator> inner_;
+  std::shared_ptr<Seconds> clock_;
+};
+
+// What exchanges take is not compute, also where they travel in the caller's own thread.
+TEST(Updates, WithoutLanesComputeIsTheRanksOwnWork) {
+  run_engines("compute without lanes", 2, 0, [&](int rank, Communicators communicators) {
+    const auto clock = std::make_shared<Seconds>();
+    communicators.control = std::make_unique<Clocked>(std::move(communicators.control), clock);
+    Worker worker(rank);
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=0"), named("b", kBufferSizes));
+    engine.rebase(worker.model());
+    for (std::uint64_t step = 0; step < 12; ++step) {
+      worker.optimize(step);
+      *clock += 40_s;
+      (void)engine.step(worker.model());
+    }
+    EXPECT_THAT(engine.state().policy, HasSubstr("\ncompute 40\n"));
+  });
+}
+
 TEST(Updates, ClearsWhereEntriesWereSent) {
   run_engines("momentum", 2, 1, [&](int rank, Communicators communicators) {
     Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=0 union density=1%"));
