@@ -17,6 +17,7 @@ import json
 import mmap
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from time import thread_time
@@ -57,6 +58,9 @@ def load() -> ctypes.CDLL:
     signatures = {
         "new": (Pointer, [ctypes.c_int, Size, Size]),
         "delete": (None, [Pointer]),
+        "new_buffer": (Pointer, [Size]),
+        "buffer_data": (Pointer, [Pointer]),
+        "delete_buffer": (None, [Pointer]),
         "gradient_step": (ctypes.c_double, [Pointer, Pointer, Pointer, Size]),
         "progress_step": (ctypes.c_double, [Pointer, Pointer, Pointer, Pointer, Size]),
         "nth_element_step": (ctypes.c_double, [Pointer, Pointer, Pointer, Size, Size]),
@@ -85,18 +89,28 @@ def touched(entries: int) -> np.ndarray:
     return array
 
 
+def of_the_library(library: ctypes.CDLL, entries: int) -> np.ndarray:
+    """The same as the library allocates what is its own: on huge pages where the kernel grants them."""
+    buffer = library.new_buffer(entries)
+    array = np.ctypeslib.as_array(ctypes.cast(library.buffer_data(buffer), ctypes.POINTER(ctypes.c_float)), (entries,))
+    weakref.finalize(array, library.delete_buffer, buffer)
+    array.fill(0)
+    return array
+
+
 @dataclass
 class Arrays:
     """One set for all shapes of a size. `gradient` is drawn once; its tail repeats its first 4 Mi entries, rotated."""
 
-    gradient: np.ndarray
-    residual: np.ndarray
-    parameters: np.ndarray
+    gradient: np.ndarray  # torch's memory
+    copied: np.ndarray
+    residual: np.ndarray  # the engine's own memory
+    parameters: np.ndarray  # the copy it works on
     reference: np.ndarray
 
     @staticmethod
     def of(library: ctypes.CDLL, entries: int, distribution: int) -> Arrays:
-        arrays = Arrays(*(touched(entries) for _ in range(4)))
+        arrays = Arrays(touched(entries), touched(entries), *(of_the_library(library, entries) for _ in range(3)))
         drawn = min(entries, 1 << 22)
         library.draw(distribution, 1, arrays.gradient.ctypes.data, drawn)
         for first in range(drawn, entries, drawn):
@@ -143,7 +157,7 @@ def torch_step(arrays: Arrays, keep: int) -> float:
 def references(library: ctypes.CDLL, arrays: Arrays, method: str) -> dict[str, Step]:
     """What a step is held against, in the order in which they surround it: memcpy next to it."""
     n = arrays.gradient.size
-    gradient, parameters = arrays.gradient.ctypes.data, arrays.parameters.ctypes.data
+    gradient, copied, parameters = arrays.gradient.ctypes.data, arrays.copied.ctypes.data, arrays.parameters.ctypes.data
     reference, residual = arrays.reference.ctypes.data, arrays.residual.ctypes.data
 
     def floor() -> float:
@@ -154,8 +168,8 @@ def references(library: ctypes.CDLL, arrays: Arrays, method: str) -> dict[str, S
 
     return {
         "floor": floor,
-        "plain_copy": lambda: library.plain_copy(parameters, gradient, n),
-        "memcpy": lambda: library.copy(parameters, gradient, n),
+        "plain_copy": lambda: library.plain_copy(copied, gradient, n),
+        "memcpy": lambda: library.copy(copied, gradient, n),
     }
 
 

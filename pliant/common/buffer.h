@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <new>
 #include <span>
 #include <type_traits>
 
@@ -14,6 +13,12 @@ namespace pliant {
 // One cache line, and the widest vector register there is today.
 inline constexpr std::size_t kBufferAlignment = 64;
 
+namespace detail {
+// Uninitialised bytes, aligned; std::bad_alloc if there are none. Large ones ask the kernel for huge pages: a pass over
+// millions of entries then misses the TLB, and stops prefetching at the end of a page, 512 times less often.
+[[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes);
+}  // namespace detail
+
 // `size` uninitialised elements with shared ownership. Copying the Buffer shares the memory.
 template <typename T>
 requires std::is_trivially_copyable_v<T>
@@ -21,9 +26,7 @@ class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(std::size_t size) : size_(size) {
-    if (size == 0) return;
-    void* memory = ::operator new (size * sizeof(T), std::align_val_t{kBufferAlignment});
-    data_ = std::shared_ptr<T>(static_cast<T*>(memory), [](T* p) { ::operator delete (p, std::align_val_t{kBufferAlignment}); });
+    if (size > 0) data_ = std::static_pointer_cast<T>(detail::allocate(size * sizeof(T)));
   }
 
   [[nodiscard]] std::size_t size() const { return size_; }

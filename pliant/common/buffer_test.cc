@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace pliant {
@@ -16,6 +17,16 @@ TEST(Buffer, IsAlignedAndSharedAndOutlivesItsFirstOwner) {
   first = Buffer<float>();
   EXPECT_EQ(second[999], 7);
   EXPECT_EQ(first.size(), 0U);
+}
+
+TEST(Buffer, OfManyPagesIsWritableFromEndToEnd) {
+  const std::size_t sizes[] = {(4U << 20U) - 1, 4U << 20U, (4U << 20U) + 1, (6U << 20U) + 4097};
+  for (const std::size_t size : sizes) {
+    const Buffer<char> buffer(size);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % kBufferAlignment, 0U);
+    std::ranges::fill(buffer.span(), 'x');
+    EXPECT_EQ(buffer[size - 1], 'x');
+  }
 }
 
 TEST(Buffer, OfNothingIsNothing) {

@@ -13,6 +13,7 @@
 #include <random>
 #include <vector>
 
+#include "pliant/common/buffer.h"
 #include "pliant/compress/data.h"
 #include "pliant/compress/measure.h"
 #include "pliant/compress/selector.h"
@@ -57,7 +58,12 @@ Bench* pliant_bench_new(int method, std::size_t entries, std::size_t keep) {
   return std::make_unique<Bench>(static_cast<Method>(method), entries, keep).release();
 }
 
+// Memory as the library allocates what is its own: residuals, bases.
+Buffer<float>* pliant_bench_new_buffer(std::size_t entries) { return std::make_unique<Buffer<float>>(entries).release(); }
+float* pliant_bench_buffer_data(const Buffer<float>* buffer) { return buffer->data(); }
+
 void pliant_bench_delete(Bench* bench) { const std::unique_ptr<Bench> owned(bench); }
+void pliant_bench_delete_buffer(Buffer<float>* buffer) { const std::unique_ptr<Buffer<float>> owned(buffer); }
 
 // Seconds of: contribution in, selection out, threshold for the next step.
 double pliant_bench_gradient_step(Bench* bench, const float* gradient, float* residual, std::size_t n) {
