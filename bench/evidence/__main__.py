@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`make evidence`: runs what is missing (resumable, each run a file), then writes build/bench/evidence.json and docs/results.md.
 
-`--quick` is the short form: one job, one network, few steps, its own folder and no document.
+`--quick` is the short form: one job, one network, few steps, everything in a folder of its own.
 """
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import statistics
 import sys
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import figures
-from evidence import document, histograms, published
+from evidence import document, histograms, kept, published, seen
 from evidence.judge import Curves, Judge, of
 from evidence.methods import METHODS
 from evidence.runs import FOLDER, Runner, TimeIsUp
@@ -31,7 +32,7 @@ LIMITS = {"harm/fast_stable": 1.03}
 STUDIES = (  # in this order: whatever time allows, the most telling first
     *(Study("cnn", network, 5) for network in ("c1", "c2")),
     Study("cnn", "fast_stable", 0.05),
-    Study("cnn", "c1", 50),
+    Study("cnn", "c1", 50, compute=0.03),
     Study("cnn", "c1", 0.5),
     *(Study(job, network, 5) for job in ("transformer", "resnet") for network in ("c1", "c2")),
     *(Study("cnn", network, 5) for network in ("wan", "wifi", "step", "slow_host")),
@@ -47,6 +48,7 @@ QUICK_METHODS = ("ddp", "fp16", "static: updates every=4 late=1 union density=10
 @dataclass
 class Outcome:
     judges: dict[Study, Judge] = field(default_factory=dict)
+    seen: dict[Study, document.SeenBy] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     complete: bool = True
 
@@ -69,9 +71,10 @@ def run(runner: Runner, studies: Iterable[Study], methods: Collection[str], seed
         except TimeIsUp:
             outcome.complete = False
         whole = [m for m in methods if all((m, s) in curves for s in seeds)]
-        kept = {key: curve for key, curve in curves.items() if key[0] in whole}
+        complete = {key: curve for key, curve in curves.items() if key[0] in whole}
         if "ddp" in whole and "auto" in whole:
-            outcome.judges[study] = Judge(kept)
+            outcome.judges[study] = Judge(complete)
+            outcome.seen[study] = {key: seen.of(runner, study, *key, curve) for key, curve in complete.items()}
         if not outcome.complete:
             break
     return outcome
@@ -97,6 +100,7 @@ def figures_of(outcome: Outcome) -> list[figures.Figure]:
         if static:
             found.append(figures.exact(f"tta_over_best_static_least/{network}", min(static), "x, the worst job"))
         add(f"tta_over_paper/{network}", of([j for j in here if j.methods("paper")], lambda j: j.ratios("paper")), "x")
+        add(f"time_to_accuracy_over_ddp/{network}", of(here, lambda j: j.accuracy_ratios("ddp")), "x, to DDP's accuracy at 90 % of its steps")
     add("tta_over_ddp_50x/c1", of(judges(50, "c1"), lambda j: j.ratios("ddp")), "x")
     told = [j for j in judges() if any(m == "oracle" for m, _ in j.curves)]
     add("tta_over_oracle", of(told, lambda j: j.ratios("oracle")), "x, the told one's time over ours")
@@ -104,6 +108,8 @@ def figures_of(outcome: Outcome) -> list[figures.Figure]:
     add("accuracy_delta_50x", of(judges(50), Judge.accuracy_deltas), "points")
     add("accuracy_spread_of_dense", [j.spread_of_dense() for j in judges()], "points between DDP's own seeds")
     add("accuracy_when_ddp_ends", of(judges(5), Judge.accuracy_when_ddp_ends), "points over DDP's at that moment")
+    errors = [abs(error) for study in outcome.judges for (method, _), one in outcome.seen[study].items() if method == "auto" for error in one.errors]
+    add("prediction_error", errors, "of an exchange's time, auto, all studies")
     add("harm/fast_stable", of(judges(None, "fast_stable"), lambda j: j.whole("auto", "ddp")), "x, time of all steps over plain DDP's")
     return found
 
@@ -125,7 +131,7 @@ def missed(found: list[figures.Figure]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="evidence", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="the short form, about eight minutes; writes build/bench/evidence-quick.json only")
+    parser.add_argument("--quick", action="store_true", help="the short form, about three minutes; writes build/bench/evidence-quick.json and build/evidence-quick/docs")
     parser.add_argument("--hours", type=float, default=8.0, help="stop after so long; what has run is kept [8]")
     parser.add_argument("--studies", type=int, default=len(STUDIES), help="only the first so many")
     asked = parser.parse_args()
@@ -141,10 +147,7 @@ def main() -> int:
         found.append(figures.spread("composition_error", [abs(float(str(row["error"]))) for row in checks], "of the time in full"))
     except TimeIsUp:
         outcome.complete = False
-    print(figures.show(found))
-    plans = histograms.of(runner, outcome.judges, ADAPTIVE)
-    figures.write("evidence", found, marks=MARKS | LIMITS, complete=outcome.complete, failures=outcome.failures, checks=checks, plans=plans, studies=document.tables(outcome.judges))
-    document.write(outcome, found, missed(found), checks, plans)
+    publish("evidence", figures.ROOT / "docs", runner, outcome, found, checks)
     for words in missed(found):
         print(f"missed: {words}", file=sys.stderr)
     if not outcome.complete:
@@ -164,9 +167,22 @@ def quick(hours: float) -> int:
         finite = [ratio for ratio in judge.ratios(name) if math.isfinite(ratio)]
         if name != "auto" and finite:
             found.append(figures.spread(f"tta_over_{name.partition(':')[0]}/quick", finite, "x, too short to mean much"))
-    print(figures.show(found))
-    figures.write("evidence-quick", found, studies=document.tables(outcome.judges))
+    publish("evidence-quick", runner.folder / "docs", runner, outcome, found, [])
     return 0
+
+
+def publish(name: str, docs: Path, runner: Runner, outcome: Outcome, found: list[figures.Figure], checks: list[dict[str, object]]) -> None:
+    """The table on the terminal, the figures as JSON, the document with its picture, every run in a small form, report pages."""
+    print(figures.show(found))
+    plans = histograms.of(runner, outcome.judges, ADAPTIVE)
+    studies = document.tables(outcome.judges, outcome.seen)
+    figures.write(name, found, marks=MARKS | LIMITS, complete=outcome.complete, failures=outcome.failures, checks=checks, plans=plans, studies=studies)
+    document.write(docs, outcome, found, missed(found), checks, plans)
+    for study, judge in outcome.judges.items():
+        kept.write(docs / "results", study, judge, outcome.seen[study])
+        for method in ADAPTIVE:
+            if (method, judge.seeds[0]) in judge.curves:
+                seen.report_page(runner, study, method, judge.seeds[0])
 
 
 if __name__ == "__main__":

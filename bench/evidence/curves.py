@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,12 @@ class Curve:
         return Curve(self.times, self.steps, mean(self.losses), mean(self.accuracies))
 
 
-def measured(result: dict) -> Curve:
+def measured(result: dict[str, Any]) -> Curve:
     steps, losses, accuracies = zip(*result["curve"], strict=True)
     return Curve(tuple(result["ends"][s - 1] for s in steps), steps, losses, accuracies).smoothed()
 
 
-def composed(trained: dict, step_times: Sequence[tuple[int, float]], warm: Sequence[tuple[int, float]] = (), warm_steps: int = 0) -> Curve:
+def composed(trained: dict[str, Any], step_times: Sequence[tuple[int, float]], warm: Sequence[tuple[int, float]] = (), warm_steps: int = 0) -> Curve:
     """step_times: (first step, seconds a step) for each phase; the first `warm_steps` take what `warm` says instead."""
 
     def duration(step: int) -> float:

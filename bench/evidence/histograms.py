@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the adaptive methods chose, over the steps of C1 and C2: collectives and densities, as in the published figures 7 and 8."""
+"""What the adaptive methods chose, over the steps of each study: collectives and densities, as in the published figures 7 and 8."""
 from __future__ import annotations
 
 from collections import Counter
@@ -15,8 +15,6 @@ def of(runner: Runner, judges: Mapping[Study, Judge], methods: Iterable[str]) ->
     """study and method -> share of steps by scheme, density, every and late."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for study, judge in judges.items():
-        if study.network not in ("c1", "c2"):
-            continue
         for method in methods:
             plans = [plan for seed in judge.seeds if (method, seed) in judge.curves for plan in _plans(runner, study, method, seed)]
             if plans:
@@ -31,7 +29,7 @@ def of(runner: Runner, judges: Mapping[Study, Judge], methods: Iterable[str]) ->
 
 def _plans(runner: Runner, study: Study, method: str, seed: int) -> list[str]:
     path = runner.log_of(study.full(runner, method, seed))
-    return [str(step["plan"]) for step in runlog.read(path).steps] if path.exists() else []
+    return [step.plan for step in runlog.read(path).steps] if path.exists() else []
 
 
 def _scheme(plan: str) -> str:

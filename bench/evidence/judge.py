@@ -43,6 +43,18 @@ class Judge:
         """For every seed and target."""
         return [over(t, o) for seed in self.seeds for t, o in zip(self.times(theirs, seed), self.times(ours, seed), strict=True)]
 
+    def accuracy_target(self) -> float:
+        """Plain DDP's own, late in training."""
+        plain = [self.curves["ddp", seed] for seed in self.seeds]
+        return statistics.median(curve.accuracies[round(TARGETS[-1] * (len(curve.accuracies) - 1))] for curve in plain)
+
+    def time_to_accuracy(self, method: str, seed: int) -> float:
+        return _or_never(self.curves[method, seed].time_to_accuracy(self.accuracy_target()))
+
+    def accuracy_ratios(self, theirs: str, ours: str = OURS) -> list[float]:
+        """As `ratios`, of the times to an accuracy."""
+        return [over(self.time_to_accuracy(theirs, seed), self.time_to_accuracy(ours, seed)) for seed in self.seeds]
+
     def best(self, names: Iterable[str]) -> str:
         """The one method of these that is soonest over all targets and seeds: the geometric mean of its times over plain DDP's, unreached ones last."""
 

@@ -12,7 +12,7 @@ COLLECTIVES = ("all-gather", "ring", "tree")
 
 def cells() -> list[tuple[str, float, float, str, float, float]]:
     """(model, Gbit/s, density, collective, published ms, ours ms)."""
-    rows = []
+    rows: list[tuple[str, float, float, str, float, float]] = []
     for (model, rate), by_density in paper_bench.PAPER.items():
         for density, published in zip(paper_bench.DENSITIES.values(), by_density, strict=True):
             ours = paper.times(Link(paper_bench.LATENCY, rate * GBIT), round(paper_bench.MODELS[model]), density, paper_bench.RANKS)

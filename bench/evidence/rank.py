@@ -43,6 +43,12 @@ class Lab:
             raise RuntimeError(f"phase {name}: {answer}")
 
 
+def sent() -> int:
+    """Bytes that this host's interfaces have sent: every method is counted alike, with what TCP adds."""
+    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    return sum(int(counters.split()[8]) for name, counters in (line.split(":") for line in lines) if name.strip() != "lo")
+
+
 class Rank:
     def __init__(self, spec: specs.Spec) -> None:
         self.spec = spec
@@ -92,7 +98,7 @@ class Rank:
         begins = {phase.first: i for i, phase in enumerate(spec.phases)}
         ends, losses, snapshots = [], [], []
         dist.barrier()
-        begin = time.perf_counter()
+        begin, before = time.perf_counter(), sent()
         for number in range(spec.steps):
             if number in begins:
                 self.enter(begins[number])
@@ -100,7 +106,7 @@ class Rank:
             ends.append(time.perf_counter() - begin)
             if self.rank == 0 and (number + 1) % spec.snapshot_every == 0:
                 snapshots.append((number + 1, self.loop.parameters()))
-        return {"ends": ends, "losses": losses, "curve": self._curve(snapshots), **self._counters()}
+        return {"ends": ends, "losses": losses, "sent": sent() - before, "curve": self._curve(snapshots), **self._counters()}
 
     def _curve(self, snapshots: list[tuple[int, list[torch.Tensor]]]) -> list[tuple[int, float, float]]:
         """(steps, loss, accuracy)."""
@@ -126,12 +132,14 @@ class Rank:
             self.enter(phase)
             durations = []
             for i in range(SETTLE + TIMED):
+                if i == SETTLE:
+                    before = sent()
                 begin = time.perf_counter()
                 self.step(number)
                 number += 1
                 if i >= SETTLE:
                     durations.append(time.perf_counter() - begin)
-            timed.append({"mean": statistics.fmean(durations), "median": statistics.median(durations), "deviation": statistics.stdev(durations)})
+            timed.append({"mean": statistics.fmean(durations), "median": statistics.median(durations), "deviation": statistics.stdev(durations), "sent": (sent() - before) / TIMED})
         return {"timed": timed, **self._counters()}
 
     def _counters(self) -> dict[str, Any]:

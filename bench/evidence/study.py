@@ -33,6 +33,10 @@ class Study:
         return f"{self.job}/{self.network}/{self.load:g}x" + ("" if self.hosts == 4 else f"/{self.hosts}")
 
     @property
+    def file_name(self) -> str:
+        return self.name.replace("/", "-")
+
+    @property
     def length(self) -> int:
         return self.steps or JOBS[self.job].steps
 

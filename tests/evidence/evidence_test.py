@@ -11,9 +11,12 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from evidence import networks, paper, published, runs, specs, study
+import torch
+from evidence import jobs, networks, paper, published, runs, specs, study
 from evidence.curves import Curve, composed, measured
 from evidence.judge import Judge, over
+from torch import nn
+from torch.nn import functional
 
 
 def curve(times: list[float], losses: list[float]) -> Curve:
@@ -38,6 +41,19 @@ class Curves(unittest.TestCase):
     def test_one_lucky_evaluation_is_no_arrival(self) -> None:
         result = {"ends": [1.0] * 24, "curve": [(8, 2.0, 0), (16, 0.1, 0), (24, 2.0, 0)]}
         self.assertGreater(min(measured(result).losses), 1.0)
+
+
+class Evaluation(unittest.TestCase):
+    def test_accuracy_is_a_share_of_the_answers(self) -> None:
+        """Whatever shape answers have: one for a sample, or one for every place of a text."""
+        for answers in (torch.arange(600) % 10, torch.arange(2400).reshape(600, 4) % 10):
+            right = functional.one_hot(answers, 10).float()
+            outputs = right.unsqueeze(1) if answers.dim() == 1 else right
+            outputs[:150] = outputs[:150].roll(1, dims=-1)  # wrong
+            job = jobs.Job("made up", nn.Identity, lambda _, pair=(outputs, answers): pair, 1, "sgd", 0.1, 1, tested=600)
+            loss, accuracy = jobs.evaluate(job, nn.Identity())
+            self.assertEqual(accuracy, 0.75)
+            self.assertGreater(loss, 0)
 
 
 class Judging(unittest.TestCase):
