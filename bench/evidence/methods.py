@@ -67,13 +67,14 @@ class Fp16(Loop):
 
 
 class LocalSGD(Loop):
-    """torch's own: gradients are averaged in the first steps, then parameters every `period` steps."""
+    """torch's own: gradients are averaged in the first steps, then parameters every `period` steps. Its averager acts a step after each
+    multiple of the period; begun a step sooner it acts where models are evaluated, which would else be one rank's own."""
 
     def __init__(self, ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, period: int) -> None:
         super().__init__(ddp, optimizer)
         state = local.PostLocalSGDState(process_group=None, subgroup=dist.new_group([dist.get_rank()], use_local_synchronization=True), start_localSGD_iter=WARM)
         ddp.register_comm_hook(state, local.post_localSGD_hook)
-        self.optimizer = PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(period=period, warmup_steps=WARM))
+        self.optimizer = PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(period=period, warmup_steps=WARM - 1))
 
 
 class Accumulate(Loop):
