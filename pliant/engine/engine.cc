@@ -4,15 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <deque>
 #include <future>
 #include <map>
 
 #include "pliant/common/errors.h"
-#include "pliant/common/hash.h"
-#include "pliant/common/version.h"
 #include "pliant/compress/measure.h"
 #include "pliant/engine/adaptive.h"
 #include "pliant/engine/agreement.h"
@@ -20,6 +17,7 @@
 #include "pliant/engine/facts.h"
 #include "pliant/engine/gradients.h"
 #include "pliant/engine/journal.h"
+#include "pliant/engine/log_opening.h"
 #include "pliant/engine/policy.h"
 #include "pliant/engine/updates.h"
 
@@ -53,22 +51,6 @@ std::vector<std::size_t> sizes_of(const std::vector<Parameter>& parameters) {
   return sizes;
 }
 
-std::uint64_t layout_of(const std::vector<Parameter>& parameters) {
-  std::string text;
-  for (const Parameter& parameter : parameters) text += fmt::format("{}\n{}\n{}\n", parameter.name, parameter.size, parameter.shape);
-  return pliant::hash(std::string_view(text));
-}
-
-std::string_view to_string(WarmUp warm_up) {
-  constexpr std::array<std::string_view, 3> names = {"none", "dense", "ramp"};
-  return names.at(static_cast<std::size_t>(warm_up));
-}
-
-std::string one_line(std::string text) {
-  std::erase(text, '\n');
-  return text;
-}
-
 std::optional<std::string> text_of(const std::exception_ptr& failure) {
   if (!failure) return std::nullopt;
   try {
@@ -92,7 +74,7 @@ class Engine::Impl {
     require(communicators.control != nullptr, "engine: no communicator for control");
     require(!parameters_.empty(), "engine: a model without parameters");
     agree(*communicators.control, facts_of(parameters_, buffers_, options_), options_.deadline);
-    std::unique_ptr<RunLog> log = open_log(*communicators.control);
+    std::unique_ptr<RunLog> log = open_log(options_, *communicators.control);
     ranks_ = communicators.control->size();
     threads_ = !communicators.lanes.empty();
     own_all_reduce_ = (threads_ ? communicators.lanes.front() : communicators.control)->capabilities().own_all_reduce;
@@ -537,41 +519,12 @@ class Engine::Impl {
   [[nodiscard]] RunLog* run_log() { return crew_.journal != nullptr ? crew_.journal->log() : nullptr; }
   [[nodiscard]] std::uint64_t last_begun() const { return std::max<std::uint64_t>(crew_.journal->steps(), 1) - 1; }
 
-  // Collective: if one rank cannot write its log, all stop here.
-  [[nodiscard]] std::unique_ptr<RunLog> open_log(comm::Communicator& control) const {
-    std::string objection = options_.objection;
-    std::unique_ptr<RunLog> log;
-    try {
-      const auto path = log_path(options_.run_log, control.rank());
-      if (path) log = std::make_unique<RunLog>(*path, [&control] { return control.now(); });
-    } catch (const IoError& error) {
-      objection = error.what();
-    }
-    go_on_unless(control, objection, options_.deadline);
-    return log;
-  }
-
   void start_journal(std::unique_ptr<RunLog> log) {
-    const RunLogOptions& wanted = options_.run_log;
-    LogHeader header{.name = wanted.name,
-                     .versions = {{"pliant", std::string(version())}},
-                     .command = wanted.command,
-                     .rank = crew_.lanes.front()->communicator().rank(),
-                     .world = ranks_,
-                     .lanes = threads_ ? static_cast<int>(crew_.lanes.size()) : 0,
-                     .layout = layout_of(parameters_),
-                     .options = {{"plan", to_string(options_.pins)},
-                                 {"policy", std::string(to_string(options_.control.policy))},
-                                 {"deadline", options_.deadline ? to_string(*options_.deadline) : "none"},
-                                 {"clip_norm", fmt::format("{}", options_.clip_norm)},
-                                 {"check_every", std::to_string(options_.check_every)},
-                                 {"warm_up", fmt::format("{} {}", to_string(options_.warm_up), options_.warm_up_steps)}},
-                     .costs = one_line(plan::to_text(costs_)),
-                     .buckets = gradients_.unit_lengths()};
-    for (const Parameter& parameter : parameters_) header.parameters += parameter.size;
-    if (options_.updates) header.optimizer = options_.adam ? "adam" : "sgd";
-    header.versions.insert(header.versions.end(), wanted.versions.begin(), wanted.versions.end());
-    header.options.insert(header.options.end(), wanted.options.begin(), wanted.options.end());
+    LogHeader header = header_of(options_, parameters_, costs_);
+    header.rank = crew_.lanes.front()->communicator().rank();
+    header.world = ranks_;
+    header.lanes = threads_ ? static_cast<int>(crew_.lanes.size()) : 0;
+    header.buckets = gradients_.unit_lengths();
     if (log != nullptr) log->write(header);
     crew_.journal = std::make_unique<Journal>(std::move(log));
   }
