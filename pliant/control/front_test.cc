@@ -34,7 +34,8 @@ TEST(Front, IsWhatSortingFinds) {
   for (int trial = 0; trial < 300; ++trial) {
     std::vector<Prediction> all;
     const auto count = random() % 40;
-    for (unsigned i = 0; i < count; ++i) all.push_back(point(1 + random() % 12, 0.1 * static_cast<double>(1 + random() % 9), i));
+    for (unsigned i = 0; i < count; ++i)
+      all.push_back(point(static_cast<double>(1 + random() % 12), 0.1 * static_cast<double>(1 + random() % 9), i));
     std::vector<Prediction> sorted = all;
     std::ranges::stable_sort(
         sorted, [](const Prediction& a, const Prediction& b) { return a.step != b.step ? a.step < b.step : a.efficiency > b.efficiency; });
