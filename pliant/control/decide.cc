@@ -365,7 +365,7 @@ class Decider {
   void consider_trial(const Evaluation& evaluation) {
     if (state_.challenger || unsettled()) return;
     const Plan& now = *state_.in_force;
-    const double least = evaluation.predict(now).speed() / options_.trial_slowdown;
+    const double least = std::max(evaluation.predict(now).speed(), evaluation.goal().speed()) / options_.trial_slowdown;
     const Prediction* oldest = nullptr;
     std::int64_t oldest_seen = inputs_.step - options_.stale_steps;
     for (const Prediction& each : evaluation.all()) {
@@ -389,13 +389,7 @@ class Decider {
                               oldest_seen < 0 ? std::string("yet") : fmt::format("since step {}", oldest_seen));
   }
 
-  [[nodiscard]] std::size_t correction_of(const Plan& plan) const {
-    const auto parts = model::units(plan, inputs_.model);
-    if (parts.empty()) return 0;
-    const std::size_t length = parts.front().length;
-    const std::size_t kept = plan.scheme == plan::Scheme::kDense ? length : plan::entries_of(plan.density, length);
-    return correction_index(plan, book_.weigh(plan, length, kept, inputs_.model.world.size).bytes);
-  }
+  [[nodiscard]] std::size_t correction_of(const Plan& plan) const { return model::weigh_step(plan, inputs_.model, book_).correction; }
 
   const Inputs& inputs_;
   const Options& options_;

@@ -20,6 +20,8 @@ constexpr double kUsualSpread = 0.66;
 // Before the first step has been timed: long enough that nothing looks urgent.
 constexpr double kUsualCompute = 0.1;
 
+constexpr double kLeastOverlap = 0.01;
+
 // Rounds between two fronts of decisions that changed nothing. A front is some 300 us of work, and on a restless network nearly every
 // round evaluates: this keeps the log's share of a 10 ms step below 0.5 %.
 constexpr std::uint64_t kFrontPeriod = 20;
@@ -41,8 +43,6 @@ std::string one_line(std::string text) {
   return text;
 }
 
-double on_the_wire(const Record& record) { return std::accumulate(record.wire.begin(), record.wire.end(), 0.0); }
-
 }  // namespace
 
 AdaptivePolicy::AdaptivePolicy(Setup setup, std::vector<std::size_t> units)
@@ -50,6 +50,7 @@ AdaptivePolicy::AdaptivePolicy(Setup setup, std::vector<std::size_t> units)
 
 model::Inputs AdaptivePolicy::inputs() const {
   model::Inputs inputs{.world = network_.world(),
+                       .buffers = setup_.buffers,
                        .compute = {compute_.known() ? compute_.value() : kUsualCompute},
                        .costs = setup_.costs,
                        .adam = setup_.adam,
@@ -61,6 +62,7 @@ model::Inputs AdaptivePolicy::inputs() const {
     inputs.corrections = {};
   }
   if (overlap_.known()) inputs.overlap = std::min(overlap_.value(), 1.0);
+  if (gain_.known()) inputs.gain.points = {{gain_density_, std::min(gain_.value(), 1.0)}};
   const double spread = std::min(spread_.known() ? spread_.value() : kUsualSpread * inputs.compute.value, inputs.compute.value);
   const auto total = static_cast<double>(std::accumulate(units_.begin(), units_.end(), std::size_t{0}));
   double before = 0;
@@ -87,17 +89,8 @@ Choice AdaptivePolicy::choose(std::uint64_t round) {
   if (front_due && decision->evaluated) front_due_ = round + kFrontPeriod;
   last_ = Choice{.plan = decision->choice, .reason = decision->reason, .decision = decision};
   if (decision->chosen) last_->predicted = decision->chosen->exchange;
-  ran_.push_back({round, decision->choice});
+  ran_.push_back({round, steps_, decision->choice});
   return *last_;
-}
-
-model::Weight AdaptivePolicy::weigh(const plan::Plan& plan) {
-  model::Weight weight;
-  for (const model::Bucket& unit : model::units(plan, inputs())) {
-    const std::size_t kept = plan.scheme == plan::Scheme::kDense ? unit.length : plan::entries_of(plan.density, unit.length);
-    weight += book_.weigh(plan, unit.length, kept, setup_.ranks);
-  }
-  return weight;
 }
 
 void AdaptivePolicy::take_in(std::span<const Record> records) {
@@ -109,25 +102,33 @@ void AdaptivePolicy::take_in(std::span<const Record> records) {
     ran_.pop_front();
   }
   if (ran_.empty() || ran_.front().round != round) return;  // of before a restart
+  if (const auto what = nonsense(records)) {
+    complain(fmt::format("step {}: {}; the step's timings were ignored", ran_.front().step, *what));
+    return;
+  }
   const plan::Plan& plan = ran_.front().plan;
   if (setup_.ranks > 1) {
-    const model::Weight weight = weigh(plan);
-    observe::Batch batch{.exchange = {.step = static_cast<std::int64_t>(round),
+    const auto [weight, correction] = model::weigh_step(plan, inputs(), book_);
+    const std::int64_t step = ran_.front().step;
+    observe::Batch batch{.exchange = {.step = step,
                                       .messages = weight.messages,
                                       .bytes = weight.bytes,
-                                      .duration = {least(records, on_the_wire)},
-                                      .correction = plan::correction_index(plan, weight.bytes)}};
+                                      .duration = {on_the_wire(records)},
+                                      .correction = correction}};
     const double control = least(records, [](const Record& record) { return record.control; });
     if (control > 0) {
       const model::Weight gathered = model::PriceBook::weigh_control(sizeof(Record), setup_.ranks);
-      batch.control = {
-          .step = static_cast<std::int64_t>(round), .messages = gathered.messages, .bytes = gathered.bytes, .duration = {control}};
+      batch.control = {.step = step, .messages = gathered.messages, .bytes = gathered.bytes, .duration = {control}};
     }
     const auto taken = network_.take(batch);
     changed_ = changed_ || taken.changed;
-    if (taken.complaint && setup_.log) setup_.log(Severity::kWarning, fmt::format("step {}: {}", round, *taken.complaint));
+    if (taken.complaint) complain(*taken.complaint);
   }
   if (previous) time(records, *previous);
+}
+
+void AdaptivePolicy::complain(const std::string& what) const {
+  if (setup_.log) setup_.log(Severity::kWarning, what);
 }
 
 // A record tells how long the round before its own took. Everybody waits for the slowest rank.
@@ -135,7 +136,7 @@ void AdaptivePolicy::time(std::span<const Record> records, const plan::Plan& pre
   const bool updates = previous.kind == plan::Kind::kUpdates;
   if (least(records, [](const Record& record) { return record.whole; }) <= 0) return;
   const double compute = most(records, [updates](const Record& record) {
-    return record.whole - record.exposed - (updates ? record.coding : 0);  // with updates the training thread codes
+    return record.whole - record.exposed - (updates ? record.coding : 0);  // with gradients the lanes code
   });
   compute_.take(compute / (updates ? previous.every : 1));
   if (!updates) spread_.take(most(records, [](const Record& record) { return record.spread; }));
@@ -145,9 +146,14 @@ void AdaptivePolicy::note_ran(std::uint64_t round, const plan::Plan& plan) {
   if (!ran_.empty() && ran_.back().round == round) ran_.back().plan = plan;
 }
 
-void AdaptivePolicy::note_result(const plan::Plan& plan, double updated_fraction) {
-  if (plan.scheme != plan::Scheme::kUnion || setup_.ranks == 1) return;
-  overlap_.take(model::overlap_of(updated_fraction, plan.density, setup_.ranks));
+void AdaptivePolicy::note_result(const plan::Plan& plan, const Result& result) {
+  if (plan.scheme == plan::Scheme::kDense || setup_.ranks == 1) return;
+  if (std::exchange(gain_density_, plan.density) != plan.density) gain_ = {};
+  gain_.take(result.gain);
+  // Selections that share no more than chance are a measurement too, and a level is above 0.
+  if (plan.scheme == plan::Scheme::kUnion) {
+    overlap_.take(std::max(model::overlap_of(result.updated_fraction, plan.density, setup_.ranks), kLeastOverlap));
+  }
 }
 
 Outlook AdaptivePolicy::outlook(const plan::Plan& plan) {
@@ -170,9 +176,9 @@ void AdaptivePolicy::tell(const std::optional<plan::Link>& link) {
 }
 
 std::string AdaptivePolicy::to_text() const {
-  return fmt::format("costs {}\nsteps {}\ncompute {}\nspread {}\noverlap {}\nnetwork {}\ncontrol\n{}",
-                     one_line(plan::to_text(setup_.costs)), steps_, compute_.value(), spread_.value(), overlap_.value(), network_.to_text(),
-                     control::to_text(state_));
+  return fmt::format("costs {}\nsteps {}\ncompute {}\nspread {}\noverlap {}\ngain {}\ngain_density {}\nnetwork {}\ncontrol\n{}",
+                     one_line(plan::to_text(setup_.costs)), steps_, compute_.value(), spread_.value(), overlap_.value(), gain_.value(),
+                     gain_density_, network_.to_text(), control::to_text(state_));
 }
 
 void AdaptivePolicy::restore(std::string_view text) {
@@ -193,10 +199,11 @@ void AdaptivePolicy::restore(std::string_view text) {
   };
   setup_.costs = plan::parse_cost_table(value("costs"));
   steps_ = static_cast<std::int64_t>(number("steps"));
-  for (const auto& [key, level] : {std::pair{"compute", &compute_}, {"spread", &spread_}, {"overlap", &overlap_}}) {
+  for (const auto& [key, level] : {std::pair{"compute", &compute_}, {"spread", &spread_}, {"overlap", &overlap_}, {"gain", &gain_}}) {
     *level = {};
     level->take(number(key));
   }
+  gain_density_ = number("gain_density");
   network_ = observe::parse_network(value("network"));
   (void)value("control");
   std::string rest((std::istreambuf_iterator<char>(lines)), {});

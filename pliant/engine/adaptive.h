@@ -24,6 +24,7 @@ class AdaptivePolicy final : public Policy {
   struct Setup {
     int ranks = 1;
     int lanes = 1;
+    std::size_t buffers = 0;  // entries that travel beside updates
     bool adam = false;
     plan::CostTable costs = {};
     control::Options control = {};
@@ -37,7 +38,7 @@ class AdaptivePolicy final : public Policy {
   void take_in(std::span<const Record> records) override;
   void note_units(const std::vector<std::size_t>& lengths) override { units_ = lengths; }
   void note_ran(std::uint64_t round, const plan::Plan& plan) override;
-  void note_result(const plan::Plan& plan, double updated_fraction) override;
+  void note_result(const plan::Plan& plan, const Result& result) override;
 
   [[nodiscard]] Outlook outlook(const plan::Plan& plan) override;
   void tell(const std::optional<plan::Link>& link) override;
@@ -49,8 +50,8 @@ class AdaptivePolicy final : public Policy {
   [[nodiscard]] model::Inputs inputs() const;
 
  private:
-  [[nodiscard]] model::Weight weigh(const plan::Plan& plan);
   void time(std::span<const Record> records, const plan::Plan& previous);
+  void complain(const std::string& what) const;
 
   Setup setup_;
   std::vector<std::size_t> units_;  // entries of each, in the order of their exchange
@@ -60,12 +61,15 @@ class AdaptivePolicy final : public Policy {
   observe::Level compute_;  // of a step
   observe::Level spread_;   // from its first bucket to its last
   observe::Level overlap_;  // of the ranks' selections
+  observe::Level gain_;     // of the last exchanges, at the density that they had
+  double gain_density_ = 1;
   bool changed_ = false;
   std::optional<plan::Link> told_;  // instead of what is measured
   std::uint64_t front_due_ = 0;     // the round from which on a decision that changes nothing has its front
   std::int64_t steps_ = 0;          // of training: an exchange of updates is worth `every` of them
   struct Ran {
     std::uint64_t round;
+    std::int64_t step;  // of training
     plan::Plan plan;
   };
   std::deque<Ran> ran_;  // rounds whose records are still to come, and the one before them

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <random>
@@ -96,6 +97,68 @@ TEST(AdaptivePolicy, RanksThatReadTheSameRecordsDecideAlike) {
     }
   }
   EXPECT_GT(switches, kRounds / 2'500);
+}
+
+std::vector<Record> plain_records(int ranks, std::uint64_t round) {
+  Record record{.step = round, .whole = 0.05F, .exposed = 0.01F, .spread = 0.03F, .control = 1e-3F, .wire = {0.01F}};
+  return std::vector<Record>(static_cast<std::size_t>(ranks), record);
+}
+
+// Ranks, fields and values are named, nothing is learnt, and the plan in force stays.
+TEST(AdaptivePolicy, IgnoresTimesThatNobodyCanHaveMeasured) {
+  std::vector<std::string> said;
+  auto with_log = setup(3);
+  with_log.log = [&](Severity severity, std::string_view text) {
+    if (severity == Severity::kWarning) said.emplace_back(text);
+  };
+  AdaptivePolicy policy(with_log, {1'000'000});
+  for (std::uint64_t round = 0; round < 6; ++round) {
+    (void)policy.choose(round);
+    policy.take_in(plain_records(3, round));
+  }
+  ASSERT_TRUE(said.empty()) << said.front();
+  const plan::Plan before = policy.choose(6).plan;
+  const model::Inputs known = policy.inputs();
+  auto bad = plain_records(3, 6);
+  bad[1].wire[0] = std::nanf("");
+  policy.take_in(bad);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("rank 1 says that an exchange took nan s"), std::string::npos) << said[0];
+  EXPECT_EQ(policy.inputs(), known);
+  EXPECT_EQ(policy.choose(7).plan, before);
+  bad = plain_records(3, 7);
+  bad[2].whole = -1;
+  policy.take_in(bad);
+  EXPECT_NE(said.back().find("rank 2 says that its step took -1 s"), std::string::npos) << said.back();
+}
+
+// Updates: what landing and sending took of the training thread is not compute.
+TEST(AdaptivePolicy, ComputeIsWhatExchangesLeave) {
+  auto updates = setup(2);
+  updates.control.candidates.pins = plan::parse_pins("updates every=2 late=1 union density=10%");
+  AdaptivePolicy policy(updates, {1'000'000});
+  for (std::uint64_t round = 0; round < 12; ++round) {
+    (void)policy.choose(round);
+    auto all = plain_records(2, round);
+    for (Record& record : all) record.coding = 0.008F;
+    policy.take_in(all);
+  }
+  EXPECT_NEAR(policy.inputs().compute.value, (0.05 - 0.01 - 0.008) / 2, 1e-6);
+}
+
+TEST(AdaptivePolicy, ResultsReachThePredictions) {
+  auto fixed = setup(4);
+  AdaptivePolicy policy(fixed, {1'000'000});
+  const auto plan = plan::parse_plan("gradients union density=1%");
+  EXPECT_TRUE(policy.inputs().gain.points.empty());
+  for (int i = 0; i < 5; ++i) policy.note_result(plan, {.updated_fraction = 1 - std::pow(0.99, 4), .gain = 0.3});
+  ASSERT_EQ(policy.inputs().gain.points.size(), 1U);
+  EXPECT_EQ(policy.inputs().gain.points[0], (std::pair{0.01, 0.3}));
+  ASSERT_TRUE(policy.inputs().overlap.has_value());
+  EXPECT_LT(*policy.inputs().overlap, 0.02) << "selections that share no more than chance";
+  AdaptivePolicy restored(fixed, {1'000'000});
+  restored.restore(policy.to_text());
+  EXPECT_EQ(restored.inputs().gain, policy.inputs().gain);
 }
 
 TEST(AdaptivePolicy, SaysTheSameWhenAskedAgain) {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <future>
 #include <map>
+#include <numeric>
 
 #include "pliant/common/errors.h"
 #include "pliant/compress/measure.h"
@@ -49,6 +50,11 @@ std::vector<std::size_t> sizes_of(const std::vector<Parameter>& parameters) {
   std::vector<std::size_t> sizes;
   for (const Parameter& parameter : parameters) sizes.push_back(parameter.size);
   return sizes;
+}
+
+std::size_t total_of(const std::vector<Parameter>& tensors) {
+  return std::accumulate(tensors.begin(), tensors.end(), std::size_t{0},
+                         [](std::size_t sum, const Parameter& one) { return sum + one.size; });
 }
 
 std::optional<std::string> text_of(const std::exception_ptr& failure) {
@@ -218,6 +224,7 @@ class Engine::Impl {
   [[nodiscard]] std::unique_ptr<Policy> make_adaptive(const plan::Pins& pins, control::Policy how) const {
     AdaptivePolicy::Setup setup{.ranks = ranks_,
                                 .lanes = threads_ ? static_cast<int>(crew_.lanes.size()) : 0,
+                                .buffers = total_of(buffers_),
                                 .adam = options_.adam,
                                 .costs = costs_,
                                 .control = options_.control,
@@ -385,7 +392,7 @@ class Engine::Impl {
   void begin_step() {
     gradients_.wait();
     policy_->note_units(gradients_.unit_lengths());
-    if (round_ > 0 && gradients_.last_updated_fraction() > 0) results_[round_ - 1] = gradients_.last_updated_fraction();
+    if (round_ > 0 && gradients_.last_result().updated_fraction > 0) results_[round_ - 1] = gradients_.last_result();
     const Choice choice = choose();
     const bool leaving = choice.plan.kind != plan::Kind::kGradients;
     adopt(leaving ? flush_of(plan::Kind::kGradients, plan_) : choice.plan, choice);
@@ -433,7 +440,7 @@ class Engine::Impl {
   void land(const Model& model) {
     const Updates::Sending landing = *updates_->next();
     const auto report = updates_->land(model);
-    if (!report.is_void && report.updated_fraction > 0) results_[landing.number] = report.updated_fraction;
+    if (!report.is_void && report.updated_fraction > 0) results_[landing.number] = {report.updated_fraction, report.aggregate_gain};
   }
 
   void land_all(const Model& model) {
@@ -599,7 +606,7 @@ class Engine::Impl {
   std::uint64_t own_steps_ = 0;
   std::uint64_t next_exchange_ = 0;            // by own_steps_
   std::map<std::uint64_t, plan::Plan> plans_;  // of rounds whose records are still to come
-  std::map<std::uint64_t, double> results_;    // updated fraction, of the same
+  std::map<std::uint64_t, Result> results_;    // of the same
   std::vector<int> voids_;                     // in a row, by rank
   std::uint32_t rates_ = 0;
   bool warned_of_rates_ = false;

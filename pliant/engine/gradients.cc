@@ -74,7 +74,7 @@ struct Gradients::Step {
   std::size_t groups_left = 0;
   double energy = 0;            // of the gradient, for clip_norm
   std::vector<bool> voids;      // by group
-  std::vector<double> updated;  // fraction, by group
+  std::vector<Result> results;  // by group
   Seconds landed;
   Record record;
 };
@@ -180,7 +180,7 @@ void Gradients::prepare(Step& step) {
   step.missing.clear();
   for (const Group& group : groups_) step.missing.push_back(group.parameters.size());
   step.groups_left = groups_.size();
-  step.updated.assign(groups_.size(), 0.0);
+  step.results.assign(groups_.size(), {0, 0});
   step.voids.assign(groups_.size(), false);
 
   std::string identity = to_string(step.plan);
@@ -385,7 +385,7 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
                                            .energies = energies});
   }
   const std::lock_guard lock(step.mutex);
-  step.updated[job.group] = report.updated_fraction;
+  step.results[job.group] = {report.updated_fraction, report.aggregate_gain};
   step.voids[job.group] = report.is_void;
   Record& record = step.record;
   record.wire[std::min(job.group, kRecordTimes - 1)] += static_cast<float>(report.wire.value);
@@ -402,9 +402,11 @@ void Gradients::finish(Step& step) {
   step.landed = crew_.now();
   last_norm_ = std::sqrt(step.energy);
   unsent_ = step.together && (!step.flushes || std::ranges::count(step.voids, true) > 0);
-  last_updated_fraction_ = 0;
+  last_result_ = {0, 0};
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    last_updated_fraction_ += step.updated[g] * static_cast<double>(groups_[g].entries.count) / static_cast<double>(arrangement_.size());
+    const double share = static_cast<double>(groups_[g].entries.count) / static_cast<double>(arrangement_.size());
+    last_result_.updated_fraction += share * step.results[g].updated_fraction;
+    last_result_.gain += share * step.results[g].gain;
   }
   if (crew_.journal != nullptr) crew_.journal->landed(step.number, {std::max(0.0, (step.landed - step.last_submitted).value)});
   if (crew_.fault.first() == nullptr) crew_.records->post(step.record);
@@ -430,7 +432,7 @@ void Gradients::rescale(double factor) {
 void Gradients::forget() {
   wait();
   previous_.reset();
-  last_updated_fraction_ = 0;
+  last_result_ = {.updated_fraction = 0};
 }
 
 void Gradients::write(State& state) const {

@@ -32,7 +32,7 @@ class Gradients {
   void wait();
 
   [[nodiscard]] std::vector<std::size_t> unit_lengths() const;
-  [[nodiscard]] double last_updated_fraction() const { return last_updated_fraction_; }  // of the last step; 0: none yet
+  [[nodiscard]] const Result& last_result() const { return last_result_; }  // of the last step; an updated fraction of 0: none yet
 
   [[nodiscard]] const Arrangement& arrangement() const { return arrangement_; }
   [[nodiscard]] std::span<float> residual() const { return residual_.span(); }
@@ -87,7 +87,7 @@ class Gradients {
   bool adopting_ = true;    // units are taken from the frame's buckets, once
   std::vector<int> voted_;  // restored, for groups that are yet to be formed
   double last_norm_ = 0;
-  double last_updated_fraction_ = 0;
+  Result last_result_ = {.updated_fraction = 0};
   Seconds last_begin_;
   Seconds begin_;
 };

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 #include "pliant/kernels/dense.h"
 
@@ -13,13 +11,6 @@ namespace {
 
 constexpr std::size_t kBlock = 256;
 constexpr std::size_t kSampled = 16'384;
-
-// By the rank that entered last, as everywhere.
-double seen_in(std::span<const Record> records) {
-  double least = std::numeric_limits<double>::infinity();
-  for (const Record& record : records) least = std::min(least, std::accumulate(record.wire.begin(), record.wire.end(), 0.0));
-  return least;
-}
 
 std::optional<double> value(const std::optional<Seconds>& seconds) { return seconds ? std::optional(seconds->value) : std::nullopt; }
 
@@ -182,7 +173,7 @@ void Journal::recorded(std::uint64_t round, std::span<const Record> records, Byt
   }
   step->find(round)->recorded = true;
   step->line.control_bytes += sent;
-  step->line.seen = step->line.seen.value_or(0) + seen_in(records);
+  step->line.seen = step->line.seen.value_or(0) + on_the_wire(records);
   write_complete();
 }
 

@@ -64,8 +64,8 @@ void FixedPolicy::note_ran(std::uint64_t round, const plan::Plan& plan) {
   if (onlooker_ != nullptr) onlooker_->note_ran(round, plan);
 }
 
-void FixedPolicy::note_result(const plan::Plan& plan, double updated_fraction) {
-  if (onlooker_ != nullptr) onlooker_->note_result(plan, updated_fraction);
+void FixedPolicy::note_result(const plan::Plan& plan, const Result& result) {
+  if (onlooker_ != nullptr) onlooker_->note_result(plan, result);
 }
 
 Outlook FixedPolicy::outlook(const plan::Plan& plan) { return onlooker_ != nullptr ? onlooker_->outlook(plan) : Outlook{}; }

@@ -25,6 +25,12 @@ struct Choice {
   std::shared_ptr<const control::Decision> decision = nullptr;  // how it came about; none: it is fixed
 };
 
+// What came of a step's exchanges, the same on all ranks.
+struct Result {
+  double updated_fraction = 1;
+  double gain = 1;  // of the average over ranks
+};
+
 // What is expected of a step under a plan.
 struct Outlook {
   std::optional<plan::Link> link = {};     // as estimated now
@@ -43,7 +49,7 @@ class Policy {
   virtual void note_units(const std::vector<std::size_t>& lengths) { (void)lengths; }
   // What really ran in a round, where that was not the choice: the way from one kind to the other.
   virtual void note_ran(std::uint64_t round, const plan::Plan& plan) { (void)round, (void)plan; }
-  virtual void note_result(const plan::Plan& plan, double updated_fraction) { (void)plan, (void)updated_fraction; }
+  virtual void note_result(const plan::Plan& plan, const Result& result) { (void)plan, (void)result; }
   // Nothing, where nothing is known. Never changes what is chosen.
   [[nodiscard]] virtual Outlook outlook(const plan::Plan& plan) { return (void)plan, Outlook{}; }
   // The network is this one, whatever was measured; nothing: measure again. A policy that looks at no network does not care.
@@ -63,7 +69,7 @@ class FixedPolicy final : public Policy {
   void take_in(std::span<const Record> records) override;
   void note_units(const std::vector<std::size_t>& lengths) override;
   void note_ran(std::uint64_t round, const plan::Plan& plan) override;
-  void note_result(const plan::Plan& plan, double updated_fraction) override;
+  void note_result(const plan::Plan& plan, const Result& result) override;
   [[nodiscard]] Outlook outlook(const plan::Plan& plan) override;
 
  private:

@@ -29,6 +29,34 @@ std::vector<std::size_t> odd_ones(std::span<const std::uint64_t> values) {
 
 }  // namespace
 
+double on_the_wire(std::span<const Record> records) {
+  double sum = 0;
+  for (std::size_t i = 0; i < kRecordTimes; ++i) {
+    sum += std::ranges::min(records, {}, [i](const Record& record) { return record.wire.at(i); }).wire.at(i);
+  }
+  return sum;
+}
+
+std::optional<std::string> nonsense(std::span<const Record> records) {
+  constexpr float kLongest = 3600;
+  const auto makes_sense = [](float seconds) { return seconds >= 0 && seconds <= kLongest; };
+  for (std::size_t r = 0; r < records.size(); ++r) {
+    const Record& record = records[r];
+    const std::array<std::pair<std::string_view, float>, 5> named = {{{"step", record.whole},
+                                                                      {"wait", record.exposed},
+                                                                      {"backward", record.spread},
+                                                                      {"coding", record.coding},
+                                                                      {"record", record.control}}};
+    for (const auto& [what, seconds] : named) {
+      if (!makes_sense(seconds)) return fmt::format("rank {} says that its {} took {:g} s", r, what, seconds);
+    }
+    for (const float seconds : record.wire) {
+      if (!makes_sense(seconds)) return fmt::format("rank {} says that an exchange took {:g} s", r, seconds);
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> disagreement(std::span<const Record> records) {
   struct Fact {
     std::string_view what;

@@ -36,7 +36,7 @@ struct Record {
   float whole = 0;                            // the last step, from its first bucket to this one's; 0: none yet
   float exposed = 0;                          // of that, from its last bucket until everything had landed
   float spread = 0;                           // of that, from its first bucket to its last
-  float coding = 0;                           // of this step: select, encode, decode
+  float coding = 0;                           // gradients: select, encode, decode of this step; updates: what that took of `whole`
   float control = 0;                          // duration of the last all-gather of records; 0: none yet
   std::array<float, kRecordTimes> wire = {};  // duration of each exchange; 0: none
 };
@@ -44,5 +44,11 @@ static_assert(sizeof(Record) == 64);
 
 // What ranks must not differ in: epoch, step, plan, and what they applied. In one sentence that names the odd rank out.
 [[nodiscard]] std::optional<std::string> disagreement(std::span<const Record> records);
+
+// Seconds of all exchanges, each by the rank that entered it last: another exchange may have another one.
+[[nodiscard]] double on_the_wire(std::span<const Record> records);
+
+// A time that nobody can have measured (negative, not a number, more than an hour), in one sentence that names rank and value.
+[[nodiscard]] std::optional<std::string> nonsense(std::span<const Record> records);
 
 }  // namespace pliant::engine

@@ -13,6 +13,11 @@ using ::testing::HasSubstr;
 
 std::vector<Record> alike(int ranks) { return std::vector<Record>(static_cast<std::size_t>(ranks), {.epoch = 3, .step = 7, .plan = 9}); }
 
+TEST(OnTheWire, IsOfTheRankThatEnteredEachExchangeLast) {
+  const std::array records = {Record{.wire = {3, 1}}, Record{.wire = {1, 4}}, Record{.wire = {2, 2}}};
+  EXPECT_EQ(on_the_wire(records), 2);
+}
+
 TEST(Disagreement, IsNoneWhereOnlyTimesDiffer) {
   auto records = alike(4);
   records[2].whole = 1;

@@ -25,11 +25,7 @@ Buffer<float> zeros(std::size_t size) {
   return buffer;
 }
 
-// Buffers are few, and rounding a mean over and over would walk away with it: always dense, always float32.
-plan::Plan plan_of(const plan::Plan& plan, std::size_t side) {
-  if (side != kBuffers) return plan;
-  return {.kind = plan::Kind::kUpdates, .every = plan.every, .late = plan.late, .scheme = plan::Scheme::kDense};
-}
+plan::Plan plan_of(const plan::Plan& plan, std::size_t side) { return side == kBuffers ? plan::beside(plan) : plan; }
 
 }  // namespace
 
@@ -157,7 +153,7 @@ void Updates::forget_base() {
   based_ = false;
   aside_.clear();
   last_sending_.reset();
-  waited_ = {};
+  waited_ = worked_ = {};
   hashes_.clear();
 }
 
@@ -269,11 +265,13 @@ bool Updates::send(const Model& model, const Sending& sending) {
   }
 
   const Seconds sent = crew_.now();
+  worked_ += sent - *air->begin;
   air->record = {.flags = static_cast<std::uint16_t>(sending.flags | (is_finite ? 0 : kNotFinite)),
                  .epoch = sending.epoch,
                  .step = sending.number,
                  .plan = static_cast<std::uint32_t>(plan::hash(sending.plan)),
-                 .rates = sending.rates};
+                 .rates = sending.rates,
+                 .coding = static_cast<float>(std::exchange(worked_, Seconds{}).value)};
   if (last_sending_) {
     air->record.whole = static_cast<float>((sent - *last_sending_).value);
     air->record.exposed = static_cast<float>(std::exchange(waited_, Seconds{}).value);
@@ -289,23 +287,20 @@ bool Updates::send(const Model& model, const Sending& sending) {
   const bool is_callers = crew_.control_lane == nullptr;  // whose thread it is
   crew_.lane(turn).run([this, air, turn, is_callers](comm::Communicator& communicator) {
     wire_.enter(turn);
+    const Seconds began = crew_.now();
     try {
       crew_.fault.check();
-      for (auto& side : air->sides) {
-        if (side.flight == nullptr) continue;
-        side.flight->travel(communicator);
-        const exchange::Report& report = side.flight->report();
-        air->record.wire[0] += static_cast<float>(report.wire.value);
-        if (is_callers) note_wait(report.wire);
-        air->record.coding += static_cast<float>((report.select + report.encode + report.decode).value);
+      for (std::size_t s = 0; s < kSides; ++s) {
+        if (air->sides[s].flight == nullptr) continue;
+        air->sides[s].flight->travel(communicator);
+        air->record.wire[s] = static_cast<float>(air->sides[s].flight->report().wire.value);
       }
     } catch (...) {
       crew_.fault.note(std::current_exception());
       crew_.records->wake();
     }
-    const Seconds travelled = crew_.now();
     if (crew_.fault.first() == nullptr) crew_.records->post(air->record);
-    if (is_callers) note_wait(crew_.now() - travelled);
+    if (is_callers) note_wait(crew_.now() - began);
     wire_.leave();
     {
       const std::lock_guard lock(air->mutex);
@@ -352,7 +347,8 @@ exchange::Report Updates::land(const Model& model) {
   const std::shared_ptr<Air> air = air_.front();
   const Seconds came = crew_.now();
   air->wait();
-  note_wait(crew_.now() - came);
+  const Seconds arrived = crew_.now();
+  note_wait(arrived - came);
   if (crew_.fault.first() != nullptr) {
     for (std::size_t s = 0; s < kSides; ++s) {
       if (air->sides[s].flight == nullptr) continue;
@@ -387,6 +383,7 @@ exchange::Report Updates::land(const Model& model) {
   if (every > 0 && air->sending.number % every == 0) {
     hashes_[air->sending.number] = static_cast<std::uint32_t>(pliant::hash(std::as_bytes(parameters_.base.span())));
   }
+  worked_ += crew_.now() - arrived;
   return report;
 }
 

@@ -119,7 +119,7 @@ class Updates {
   std::uint64_t launched_ = 0;                     // by this engine
   std::map<std::uint64_t, std::uint32_t> hashes_;  // of the base, by the exchange that had just landed
   std::optional<Seconds> last_sending_;
-  Seconds waited_;  // for exchanges, since then
+  Seconds waited_, worked_;  // since then, by the training thread: for exchanges, and at them
   // One exchange at a time, or the time that one takes would tell of the others; and records go out in the same order.
   Turnstile wire_;
 };

@@ -56,7 +56,7 @@ class Work {
   // Own entries out; everybody's decoded, own included, and added one by one.
   [[nodiscard]] Codec gathered() const {
     const double all = ranks_ * k_;
-    return codec(selecting() + encoding(k_), 0, decoding(all) + writing(all));
+    return codec(selecting() + encoding(k_), decoding(all), writing(all));
   }
 
   // The leader selects, the others only accumulate; the step waits for the leader. Then all decode its indices, take their
@@ -71,7 +71,7 @@ class Work {
   [[nodiscard]] Codec srs() const {
     const double hop = encoding(k_ * others_) + decoding(k_ * others_) + time(Operation::kTrim, 2 * k_ * others_, 2 * k_ * others_) +
                        time(Operation::kScatterAdd, k_ * others_, k_ * others_);
-    return codec(selecting(), hop + encoding(k_ / ranks_), decoding(k_) + writing(k_));
+    return codec(selecting(), hop + encoding(k_ / ranks_) + decoding(k_), writing(k_));
   }
 
  private:
@@ -86,7 +86,10 @@ class Work {
   // Coders touch entries only.
   [[nodiscard]] double time(std::optional<Operation> operation, double entries) const { return time(operation, entries, entries); }
 
-  [[nodiscard]] double selecting() const { return time(updates() ? Operation::kProgressSelect : Operation::kAccumulateSelect, n_, k_); }
+  // A pass that keeps a few too many, and the trim to exactly k.
+  [[nodiscard]] double selecting() const {
+    return time(updates() ? Operation::kProgressSelect : Operation::kAccumulateSelect, n_, k_) + time(Operation::kTrim, k_);
+  }
   [[nodiscard]] double encoding(double entries) const { return time(indices_.encode, entries) + time(values_.encode, entries); }
   [[nodiscard]] double decoding(double entries) const { return time(indices_.decode, entries) + time(values_.decode, entries); }
   [[nodiscard]] double writing(double entries) const {

@@ -30,6 +30,7 @@ struct Flight {
   Codec codec;
   Seconds wire;       // messages and bytes
   Seconds occupancy;  // of the wire alone by its bytes: what two exchanges in flight cannot share
+  double path_bytes;  // on the critical path
   double sent_bytes = 0;
   Seconds ready;
 
@@ -132,9 +133,13 @@ class Forecast {
       }
       last_length = unit.length;
       flights.back().ready = unit.ready;
-      out.exchange += flights.back().total();
-      out.wire += flights.back().wire;
-      out.bytes += flights.back().sent_bytes / (updates ? plan.every : 1);
+    }
+    correct(plan, flights);
+    if (updates && inputs_.buffers > 0) flights.front() = joined(flights.front(), buffers(plan, precision, out));
+    for (const Flight& flight : flights) {
+      out.exchange += flight.total();
+      out.wire += flight.wire;
+      out.bytes += flight.sent_bytes / (updates ? plan.every : 1);
     }
     if (flights.empty()) {
       out.step = inputs_.compute;
@@ -170,6 +175,33 @@ class Forecast {
     return worth_;
   }
 
+  void correct(const plan::Plan& plan, std::span<Flight> flights) const {
+    if (flights.empty()) return;
+    const double largest = std::ranges::max(flights, {}, &Flight::path_bytes).path_bytes;
+    const double correction = inputs_.corrections.factors.at(correction_index(plan, largest));
+    for (Flight& flight : flights) {
+      flight.wire = correction * flight.wire;
+      flight.occupancy = correction * flight.occupancy;
+    }
+  }
+
+  [[nodiscard]] Flight buffers(const plan::Plan& plan, Precision precision, Prediction& out) const {
+    const plan::Plan dense = plan::beside(plan);
+    std::array flight = {fly(dense, {.length = inputs_.buffers}, precision, out)};
+    correct(dense, flight);
+    return flight.front();
+  }
+
+  // One after the other in the same lane.
+  static Flight joined(const Flight& a, const Flight& b) {
+    return {.codec = {a.codec.depart + b.codec.depart, a.codec.travel + b.codec.travel, a.codec.land + b.codec.land},
+            .wire = a.wire + b.wire,
+            .occupancy = a.occupancy + b.occupancy,
+            .path_bytes = a.path_bytes + b.path_bytes,
+            .sent_bytes = a.sent_bytes + b.sent_bytes,
+            .ready = a.ready};
+  }
+
   // Plans that differ in kind or rhythm send the same: each exchange is weighed once.
   [[nodiscard]] Flight fly(const plan::Plan& plan, const Bucket& unit, Precision precision, Prediction& out) const {
     if (precision == Precision::kPlayed) return weigh_up(plan, unit, precision, out);
@@ -200,7 +232,6 @@ class Forecast {
     const int size = inputs_.world.size;
     const std::size_t kept = plan.scheme == plan::Scheme::kDense ? unit.length : plan::entries_of(plan.density, unit.length);
     const Weight weight = book_.weigh(plan, unit.length, kept, size);
-    const double correction = inputs_.corrections.factors.at(correction_index(plan, weight.bytes));
     Seconds wire = weight.over(link_);
     if (precision == Precision::kPlayed) {
       wire = played_price(plan, unit.length, kept, inputs_.world);
@@ -209,8 +240,7 @@ class Forecast {
       out.bend = std::max(out.bend, weight.bend);
     }
     const Seconds bytes_alone = std::min(wire, Seconds{weight.bytes * link_.seconds_per_byte});
-    return {codec(plan, unit.length, kept, size, inputs_.costs), correction * wire, correction * bytes_alone, weight.sent_bytes,
-            unit.ready};
+    return {codec(plan, unit.length, kept, size, inputs_.costs), wire, bytes_alone, weight.bytes, weight.sent_bytes, unit.ready};
   }
 
   const Inputs& inputs_;
@@ -247,6 +277,21 @@ void check(const Inputs& inputs) {
 }
 
 }  // namespace
+
+StepWeight weigh_step(const plan::Plan& plan, const Inputs& inputs, PriceBook& book) {
+  StepWeight step;
+  double largest = 0;
+  const auto add = [&](const plan::Plan& one, std::size_t length) {
+    const std::size_t kept = one.scheme == plan::Scheme::kDense ? length : plan::entries_of(one.density, length);
+    const Weight weight = book.weigh(one, length, kept, inputs.world.size);
+    step.weight += weight;
+    return weight.bytes;
+  };
+  for (const Bucket& unit : units(plan, inputs)) largest = std::max(largest, add(plan, unit.length));
+  if (plan.kind == plan::Kind::kUpdates && inputs.buffers > 0) (void)add(plan::beside(plan), inputs.buffers);
+  step.correction = correction_index(plan, largest);
+  return step;
+}
 
 plan::Link worst_link(const plan::World& world) {
   plan::Link worst = world.links.front();

@@ -27,6 +27,7 @@ struct Bucket {
 struct Inputs {
   plan::World world = {};
   std::vector<Bucket> buckets = {};  // in the order in which they become ready
+  std::size_t buffers = 0;           // entries that travel beside every exchange of updates (plan::beside)
   Seconds compute = {};              // of a step: forward, backward, optimizer
   plan::CostTable costs = {};
   bool adam = false;  // the optimizer divides by a second moment
@@ -66,6 +67,14 @@ struct Prediction {
 
 // The units in which a step's contribution travels, with the time at which each is ready.
 [[nodiscard]] std::vector<Bucket> units(const plan::Plan& plan, const Inputs& inputs);
+
+// What all exchanges of an exchanging step weigh, and where the correction of their time is kept: by the largest of them, which takes most
+// of it.
+struct StepWeight {
+  Weight weight = {};
+  std::size_t correction = 0;
+};
+[[nodiscard]] StepWeight weigh_step(const plan::Plan& plan, const Inputs& inputs, PriceBook& book);
 
 // The link that has the largest latency and the lowest bandwidth of all.
 [[nodiscard]] plan::Link worst_link(const plan::World& world);

@@ -120,6 +120,35 @@ TEST(Predict, LanesLimitWhatIsInFlight) {
   EXPECT_NEAR(step("updates late=4 union density=1%", narrow), one, 0.01 * one);
 }
 
+// What is learnt about a step's exchanges applies to all of them: a bucket alone would be of another size class than their sum.
+TEST(Predict, CorrectsAStepsExchangesAlikeByTheLargest) {
+  PriceBook book;
+  Inputs inputs = even(4, "1gbit,100us", 0.01, 2'000'000, 4);
+  inputs.buckets.front().length = 1000;
+  const auto plan = parse_plan("gradients dense reduce=ring fuse=bucket");
+  const auto [weight, correction] = weigh_step(plan, inputs, book);
+  const Seconds wire = predict(plan, inputs, book).wire;
+  EXPECT_NEAR(wire.value, weight.over(inputs.world.links.front()).value, 1e-12);
+  EXPECT_EQ(correction, correction_index(plan, book.weigh(plan, 500'000, 500'000, 4).bytes));
+  EXPECT_NE(correction, correction_index(plan, weight.bytes));
+  inputs.corrections.factors.at(correction) = 2;
+  EXPECT_NEAR(predict(plan, inputs, book).wire.value, 2 * wire.value, 1e-12);
+}
+
+TEST(Predict, BuffersTravelBesideUpdates) {
+  PriceBook book;
+  const Inputs without = even(4, "100mbit,10ms", 0.05, 1'000'000);
+  Inputs with = without;
+  with.buffers = 512;
+  const auto updates = parse_plan("updates every=2 late=0 union density=1%");
+  const double apart = predict(parse_plan("gradients dense"), even(4, "100mbit,10ms", 0.05, 512), book).wire.value;
+  EXPECT_NEAR(predict(updates, with, book).wire.value - predict(updates, without, book).wire.value, apart, 1e-12);
+  EXPECT_NEAR(weigh_step(updates, with, book).weight.messages - weigh_step(updates, without, book).weight.messages,
+              book.weigh(plan::beside(updates), 512, 512, 4).messages, 1e-12);
+  const auto gradients = parse_plan("gradients union density=1%");
+  EXPECT_EQ(predict(gradients, with, book).wire, predict(gradients, without, book).wire);
+}
+
 TEST(Predict, EfficiencyIsThatOfTheOptions) {
   const Inputs inputs = even(8, "1gbit,1ms", 0.1, 1'000'000);
   PriceBook book;

@@ -54,6 +54,10 @@ struct Plan {
 // ContractError if the pins contradict each other (parse_pins never returns such).
 [[nodiscard]] Plan complete(const Pins& pins, const Plan& defaults = {});
 
+// How buffers travel beside an exchange of updates. They are few, and rounding a mean over and over would walk away with it: always dense,
+// always float32.
+[[nodiscard]] constexpr Plan beside(const Plan& updates) { return {.kind = Kind::kUpdates, .every = updates.every, .late = updates.late}; }
+
 // Throws ContractError, naming plan and reason, if a plan built by hand is one that parse_plan would not return.
 void check(const Plan& plan);
 
