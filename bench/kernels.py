@@ -44,6 +44,13 @@ TARGETS = {  # at most, or at least for a speedup
     "rice_over_bound/density=10%": 1.02,
     "rice_over_bound/density=1%": 1.02,
     "rice_over_bound/density=0.1%": 1.02,
+    "rice_encode_ns/density=10%": 3,
+    "rice_encode_ns/density=1%": 3,
+    "rice_encode_ns/density=0.1%": 3,
+    "rice_decode_ns/density=10%": 4,
+    "rice_decode_ns/density=1%": 4,
+    "rice_decode_ns/density=0.1%": 4,
+    "start_up_costs": 50,
     "speedup_over_nth_element": 15,
     "speedup_over_torch_topk": 50,
 }

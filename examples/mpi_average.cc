@@ -64,27 +64,31 @@ float loss_and_gradient(const Data& data, const std::vector<float>& weights, std
 void train(const pliant::comm::mpi::Session& session, const std::string& plan, const std::string& log) {
   auto world = session.world();
   const int rank = world->rank();
+  // Where MPI allows threads, exchanges travel in one of their own while this one goes on.
+  std::vector<std::unique_ptr<pliant::comm::Communicator>> lanes;
+  if (world->capabilities().threads) lanes.push_back(session.world());
   pliant::engine::Options options{.pins = pliant::plan::parse_pins(plan), .updates = true, .deadline = pliant::Seconds{60}};
   options.run_log.path = log;
-  pliant::Engine engine({.lanes = {}, .control = std::move(world)}, {{.name = "weights", .size = kWeights}}, options);
+  pliant::Engine engine({.lanes = std::move(lanes), .control = std::move(world)}, {{.name = "weights", .size = kWeights}}, options);
 
   const Data data = make_data(rank);
   std::vector<float> weights(kWeights, 0.0F);
   std::vector<float> gradient(kWeights);
   const std::array<std::span<float>, 1> parameters = {weights};
   const std::array<std::span<float>, 1> gradients = {gradient};
-  const bool updates = engine.kind() == pliant::plan::Kind::kUpdates;
-  if (updates) engine.rebase({parameters});
+  // Progress is counted from parameters that are the same on all ranks.
+  if (engine.kind() == pliant::plan::Kind::kUpdates) engine.rebase({parameters});
 
   float loss = 0;
   for (int step = 0; step < kSteps; ++step) {
     loss = loss_and_gradient(data, weights, gradient);
     if (step == 0 && rank == 0) fmt::print("step 0: loss {:.4f}\n", loss);
-    if (!updates) engine.average(gradients);
+    // Asked anew each time: left to choose, the engine may change from one kind to the other.
+    if (engine.kind() == pliant::plan::Kind::kGradients) engine.average(gradients);
     for (std::size_t w = 0; w < kWeights; ++w) weights[w] -= kRate * gradient[w];
-    if (updates) engine.step({parameters});
+    engine.step({parameters});  // under gradients there is nothing to do
   }
-  if (updates) engine.settle({parameters});
+  if (engine.kind() == pliant::plan::Kind::kUpdates) engine.settle({parameters});
 
   engine.close();
   const auto summary = engine.summary();

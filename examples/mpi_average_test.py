@@ -15,6 +15,8 @@ PLANS = [
     "gradients srs density=5%",
     "updates every=4 late=1 union density=5%",
     "updates every=2 late=0 srs density=10% values=int8",
+    "updates",
+    "auto",
 ]
 
 folder = tempfile.TemporaryDirectory()

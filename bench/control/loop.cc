@@ -114,7 +114,7 @@ Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds comp
       record.spread = static_cast<float>(0.6 * computed / plan.every);
       record.control = static_cast<float>(gathered * late);
     }
-    policy.note_result(plan, plan.density);
+    policy.note_result(plan, {.updated_fraction = plan.density});
     under_way.push_back(std::move(records));
   }
   return {.per_exchange = spent / rounds, .per_step = spent / steps};

@@ -43,6 +43,7 @@ def _row(judge: Judge, method: str, seen: SeenBy) -> dict[str, object]:
         "seconds_to_targets": [_finite(t) for t in times],
         "seconds_to_accuracy": _finite(statistics.median(judge.time_to_accuracy(method, seed) for seed in judge.seeds)),
         "over_ddp": statistics.median(judge.ratios("ddp", method)),
+        "worth": judge.worth(method),
         "accuracy": statistics.median(curve.final_accuracy() for curve in curves),
         "accuracy_when_ddp_ends": statistics.median(curve.at_time(judge.curves["ddp", seed].times[-1])[1] for seed, curve in zip(judge.seeds, curves, strict=True)),
         "seconds": statistics.median(curve.times[-1] for curve in curves),
@@ -66,7 +67,8 @@ def write(docs: Path, outcome: Outcome, found: Sequence[figures.Figure], missed:
         "" if outcome.complete else "**Not all runs are in yet**: `make evidence` goes on where it stopped. What is missing is not in the tables.\n",
         "## Figures\n\n" + _markdown(["figure", "median", "10 %", "90 %", "unit"], [[f.name, f.value, f.low, f.high, f.unit] for f in found]),
         "Missed: " + ("; ".join(missed) if missed else "nothing") + ".\n",
-        "## Every method\n\nSeconds to plain DDP's own loss at " + ", ".join(f"{100 * t:.0f} %" for t in TARGETS) + " of its steps, and to its accuracy at the last of them; medians over seeds; `-`: never. *kB a step*: sent by rank 0's host. *Exposed*: "
+        "## Every method\n\nSeconds to plain DDP's own loss at " + ", ".join(f"{100 * t:.0f} %" for t in TARGETS) + " of its steps, and to its accuracy at the last of them; medians over seeds; `-`: never. *Worth*: "
+        "of a step, in DDP's: steps to the targets. *kB a step*: sent by rank 0's host. *Exposed*: "
         "share of the time that is not compute. *Prediction error*: of an exchange's time, median. Every run: `docs/results/`.\n",
         *(_study(name, rows) for name, rows in tables(outcome.judges, outcome.seen).items()),
         "## What was chosen\n\nShare of steps, over all seeds.\n\n" + _chosen(plans) if plans else "",
@@ -105,8 +107,8 @@ def _study(name: str, rows: Sequence[Mapping[str, object]]) -> str:
         accuracies = [100 * float(str(row[key])) for key in ("accuracy", "accuracy_when_ddp_ends")]
         sent = None if row["bytes_a_step"] is None else float(str(row["bytes_a_step"])) / 1e3
         targets = list(row["seconds_to_targets"])  # type: ignore[call-overload]
-        body.append([f"`{row['method']}`", *targets, row["seconds_to_accuracy"], row["over_ddp"], *accuracies, row["seconds"], sent, row["exposed"], row["changes"], row["prediction_error"]])
-    columns = ["x over DDP", "accuracy % after all steps", "when DDP ends", "s in all", "kB a step", "exposed", "changes", "prediction error"]
+        body.append([f"`{row['method']}`", *targets, row["seconds_to_accuracy"], row["over_ddp"], row["worth"], *accuracies, row["seconds"], sent, row["exposed"], row["changes"], row["prediction_error"]])
+    columns = ["x over DDP", "worth", "accuracy % after all steps", "when DDP ends", "s in all", "kB a step", "exposed", "changes", "prediction error"]
     return f"### {name}\n\n" + _markdown(["method", *(f"s to {i}" for i in range(1, len(TARGETS) + 1)), "s to accuracy", *columns], body)
 
 

@@ -55,6 +55,16 @@ class Judge:
         """As `ratios`, of the times to an accuracy."""
         return [over(self.time_to_accuracy(theirs, seed), self.time_to_accuracy(ours, seed)) for seed in self.seeds]
 
+    def worth(self, method: str) -> float:
+        """Of a step, in plain DDP's: its steps to the targets over the method's, the median over targets and seeds."""
+
+        def steps(name: str, seed: int) -> list[float]:
+            curve = self.curves[name, seed]
+            by_step = Curve(tuple(map(float, curve.steps)), curve.steps, curve.losses, curve.accuracies)
+            return [_or_never(by_step.time_to_loss(target)) for target in self.targets()]
+
+        return statistics.median(over(t, o) for seed in self.seeds for t, o in zip(steps("ddp", seed), steps(method, seed), strict=True))
+
     def best(self, names: Iterable[str]) -> str:
         """The one method of these that is soonest over all targets and seeds: the geometric mean of its times over plain DDP's, unreached ones last."""
 

@@ -211,7 +211,7 @@ void Selector::begin_step() {
   pending_.clear();
   pending_.period = sample_period(entries_);
   pending_.complete_from = 0;
-  cut_short_ = false;
+  cut_short_ = selected_ = false;
   if (method_ != Method::kApproximate) return;  // the others have no threshold of the whole model
   threshold_ = model_.aim(static_cast<double>(keep_));
   pending_.threshold = threshold_;
@@ -224,6 +224,7 @@ Outcome Selector::select(std::size_t bucket, const Contribution& contribution, s
           "a contribution of {} and a residual of {} entries for bucket {} of {}", size_of(contribution), residual.size(), bucket,
           buckets_[bucket].size);
   begin_step();
+  selected_ = true;
   out.clear();
   const std::size_t sampled = pending_.sample.size();
   Outcome outcome;
@@ -458,8 +459,9 @@ void Selector::only_tops_from(float threshold) {
 void Selector::end_step() {
   require(std::exchange(step_begun_, false), "a step ends that never began");
   if (method_ == Method::kApproximate) {
-    // Without a threshold each bucket kept its own share: that is typical only of a model in one bucket.
-    const bool typical = threshold_ > 0 ? !cut_short_ : buckets_.size() == 1;
+    // Without a threshold each bucket kept its own share: that is typical only of a model in one bucket. A step that only accumulated
+    // selected nothing anywhere.
+    const bool typical = selected_ && (threshold_ > 0 ? !cut_short_ : buckets_.size() == 1);
     steering_.end_step(typical ? Steering::Counts::kTypical : Steering::Counts::kNot);
     if (steering_.moved() && !cut_short_) only_tops_from(steering_.highest_threshold());
   }

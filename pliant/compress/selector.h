@@ -124,6 +124,7 @@ class Selector {
   bool step_begun_ = false;
   float threshold_ = 0;     // of the model, as the step under way began
   bool cut_short_ = false;  // some bucket held more than it had room for
+  bool selected_ = false;   // some bucket did, not only accumulate
   Picture pending_;         // what its buckets have shown so far
   std::vector<Picture> pending_parts_;
   Selection layer_;  // scratch

@@ -60,7 +60,8 @@ TEST(Decide, SlowNetworksEndUpSparse) {
   Drive drive("50mbit,20ms");
   const Decision decision = drive.until(500);
   EXPECT_LE(decision.choice.density, 0.1) << to_string(decision);
-  EXPECT_EQ(decision.choice, *drive.state_.goal);
+  const auto speed = [&](const plan::Plan& plan) { return model::predict(plan, drive.inputs_.model, drive.book_).speed(); };
+  EXPECT_GE(speed(decision.choice) * Options{}.better, speed(*drive.state_.goal)) << "the goal, or not worth a switch from it";
 }
 
 TEST(Decide, WarmUpIsDenserAndBounded) {

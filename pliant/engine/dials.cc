@@ -52,6 +52,7 @@ const std::vector<Dial>& dials() {
       guard("least_density_updates", &Guards::least_density_updates, 1e-6, 1),
       guard("least_density_gradients", &Guards::least_density_gradients, 1e-6, 1),
       guard("most_every", &Guards::most_every, 1, 1024),
+      guard("sparse_every", &Guards::sparse_every, 1, 1024),
       guard("most_late", &Guards::most_late, 0, 64),
       guard("most_late_adam", &Guards::most_late_adam, 0, 64),
       dial("warm_up_steps", &Options::control, &Control::warm_up_steps, 0, 1e9),
@@ -61,7 +62,15 @@ const std::vector<Dial>& dials() {
       dial("ramp_steps", &Options::control, &Control::ramp_steps, 0, 1e9),
       dial("better", &Options::control, &Control::better, 1),
       dial("better_than_plain", &Options::control, &Control::better_than_plain, 1),
+      dial("better_at_once", &Options::control, &Control::better_at_once, 1),
+      dial("confirmations", &Options::control, &Control::confirmations, 1, 1e6),
       dial("dwell_steps", &Options::control, &Control::dwell_steps, 0, 1e9),
+      dial("settling_steps", &Options::control, &Control::settling_steps, 0, 1e9),
+      dial("settling_exchanges", &Options::control, &Control::settling_exchanges, 0, 1e6),
+      dial("stale_steps", &Options::control, &Control::stale_steps, 1, 1e9),
+      dial("trial_period", &Options::control, &Control::trial_period, 1, 1e9),
+      dial("trial_slowdown", &Options::control, &Control::trial_slowdown, 1),
+      dial("tolerance", &Options::control, &Control::tolerance, 0),
       dial("repay_steps", &Options::control, &Control::repay_steps, 0, 1e9),
   };
   return all;

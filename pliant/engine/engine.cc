@@ -247,6 +247,7 @@ class Engine::Impl {
     Summary summary{.plan = to_string(plan()), .epoch = epoch_, .steps = round_, .own_steps = own_steps_};
     crew_.tallies.write(summary);
     summary.control_sent = crew_.records->total().sent;
+    summary.control_time = crew_.records->total().took;
     summary.sent += summary.control_sent;
     summary.memory = {.residual = gradients_.residual().size_bytes(), .scratch = gradients_.scratch_bytes()};
     if (updates_ != nullptr) {

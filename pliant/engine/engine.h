@@ -83,6 +83,7 @@ struct Summary {
   std::uint64_t voids = 0;
   Bytes sent;                   // by this rank
   Bytes control_sent;           // of that, control records
+  Seconds control_time;         // that gathering them took, beside everything else where there are lanes
   Seconds on_the_wire;          // of all exchanges, as this rank saw them
   Seconds coding;               // select, encode, decode
   double updated_fraction = 1;  // of the last exchange

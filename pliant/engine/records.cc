@@ -39,8 +39,10 @@ void Records::gather(comm::Communicator& communicator, Record mine) {
   {
     const std::lock_guard lock(mutex_);
     here_[mine.step] = {std::move(records), traffic.sent};
-    last_duration_ = static_cast<float>((traffic.finished - traffic.entered).value);
-    total_ += traffic;
+    const Seconds took = traffic.finished - traffic.entered;
+    last_duration_ = static_cast<float>(took.value);
+    total_.sent += traffic.sent;
+    total_.took += took;
   }
   arrived_.notify_all();
 }
@@ -83,7 +85,7 @@ void Records::forget() {
   here_.clear();
 }
 
-exchange::Traffic Records::total() const {
+Records::Total Records::total() const {
   const std::lock_guard lock(mutex_);
   return total_;
 }

@@ -40,7 +40,12 @@ class Records {
   // A fault was noted elsewhere: nobody shall wait for records that will not come.
   void wake();
 
-  [[nodiscard]] exchange::Traffic total() const;
+  // Of all gatherings: what this rank sent, and how long it was at them.
+  struct Total {
+    Bytes sent;
+    Seconds took;
+  };
+  [[nodiscard]] Total total() const;
 
  private:
   void gather(comm::Communicator& communicator, Record mine);
@@ -53,7 +58,7 @@ class Records {
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::map<std::uint64_t, Gathered> here_;  // by step
-  exchange::Traffic total_;
+  Total total_;
   float last_duration_ = 0;
 };
 

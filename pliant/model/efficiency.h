@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // How much one step under a plan is worth, against a dense step: q(scheme) x (updated fraction)^p x every(H) x late(d). All of
-// it options; the starting values are what trials with a CNN, a small ResNet and a transformer showed.
+// it options; the starting values are what trials with a CNN, a small ResNet and a transformer showed (docs/model.md).
 #pragma once
 
 #include <array>
@@ -15,13 +15,13 @@ namespace pliant::model {
 struct EfficiencyOptions {
   // The dial between speed and accuracy: how much a smaller updated fraction costs. Momentum sits in front of the compressor
   // with updates and behind it with gradients, which then feel what is left out twice as much.
-  double p_updates = 0.1;
-  double p_gradients = 0.2;
+  double p_updates = 0.06;
+  double p_gradients = 0.12;
   // Union and srs keep what is largest somewhere; shared keeps what is largest at one rank.
   double q_sparse = 1;
   double q_shared = 0.85;
   // every = 1, 2, 4, 8. Between them the logarithm decides; beyond, each doubling costs what the last one did.
-  std::array<double, 4> every = {1, 0.98, 0.95, 0.85};
+  std::array<double, 4> every = {1, 0.99, 0.97, 0.9};
   std::array<double, 4> every_adam = {1, 0.95, 0.85, 0.75};
   // late(d) = 1 / (1 + d / scale).
   double late_scale = 25;

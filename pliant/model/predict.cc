@@ -29,7 +29,6 @@ constexpr int kLeaders = 4;
 struct Flight {
   Codec codec;
   Seconds wire;       // messages and bytes
-  Seconds occupancy;  // of the wire alone by its bytes: what two exchanges in flight cannot share
   double path_bytes;  // on the critical path
   double sent_bytes = 0;
   Seconds ready;
@@ -70,8 +69,8 @@ Seconds play_gradients(std::span<const Flight> flights, Seconds compute, int lan
 }
 
 // Updates: every H steps one exchange leaves after the optimizer, and lands d steps later. The training thread computes,
-// takes leave and lands; lanes travel. An exchange waits for its lane, and its bytes wait for those of the one before; latency
-// is shared. Played until the start has been forgotten, then averaged.
+// takes leave and lands; a lane travels. Exchanges take turns on the wire, whatever the number of lanes (engine/updates.h says why). Played
+// until the start has been forgotten, then averaged.
 Seconds play_updates(const Flight& flight, Seconds compute, int every, int late, int lanes) {
   if (late == 0 || lanes == 0) return compute + flight.total() / every;
   if (late <= every) {  // it lands before the next one leaves, so nothing piles up
@@ -79,7 +78,7 @@ Seconds play_updates(const Flight& flight, Seconds compute, int every, int late,
     return compute + (flight.codec.depart + exposed + flight.codec.land) / every;
   }
   const int in_flight = (late + every - 1) / every;
-  const int warm = 2 * (in_flight + lanes);
+  const int warm = 4 * in_flight;
   const int measured = 8 * in_flight;
   std::vector<double> arrivals(static_cast<std::size_t>(warm + measured));  // of exchange e
   double now = 0;
@@ -98,11 +97,8 @@ Seconds play_updates(const Flight& flight, Seconds compute, int every, int late,
       }
     }
     now += flight.codec.depart.value;
-    const double lane_free = e >= lanes ? arrivals[static_cast<std::size_t>(e - lanes)] : 0;
-    const double begins = std::max(now, lane_free);
-    const double arrives = std::max(begins + flight.travel().value, wire_free + flight.occupancy.value);
-    wire_free = arrives;
-    arrivals[static_cast<std::size_t>(e)] = arrives;
+    wire_free = std::max(now, wire_free) + flight.travel().value;
+    arrivals[static_cast<std::size_t>(e)] = wire_free;
   }
   return {(now - start) / (static_cast<double>(measured) * every)};
 }
@@ -179,10 +175,7 @@ class Forecast {
     if (flights.empty()) return;
     const double largest = std::ranges::max(flights, {}, &Flight::path_bytes).path_bytes;
     const double correction = inputs_.corrections.factors.at(correction_index(plan, largest));
-    for (Flight& flight : flights) {
-      flight.wire = correction * flight.wire;
-      flight.occupancy = correction * flight.occupancy;
-    }
+    for (Flight& flight : flights) flight.wire = correction * flight.wire;
   }
 
   [[nodiscard]] Flight buffers(const plan::Plan& plan, Precision precision, Prediction& out) const {
@@ -196,7 +189,6 @@ class Forecast {
   static Flight joined(const Flight& a, const Flight& b) {
     return {.codec = {a.codec.depart + b.codec.depart, a.codec.travel + b.codec.travel, a.codec.land + b.codec.land},
             .wire = a.wire + b.wire,
-            .occupancy = a.occupancy + b.occupancy,
             .path_bytes = a.path_bytes + b.path_bytes,
             .sent_bytes = a.sent_bytes + b.sent_bytes,
             .ready = a.ready};
@@ -239,8 +231,7 @@ class Forecast {
       out.exact = false;
       out.bend = std::max(out.bend, weight.bend);
     }
-    const Seconds bytes_alone = std::min(wire, Seconds{weight.bytes * link_.seconds_per_byte});
-    return {codec(plan, unit.length, kept, size, inputs_.costs), wire, bytes_alone, weight.bytes, weight.sent_bytes, unit.ready};
+    return {codec(plan, unit.length, kept, size, inputs_.costs), wire, weight.bytes, weight.sent_bytes, unit.ready};
   }
 
   const Inputs& inputs_;

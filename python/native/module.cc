@@ -116,6 +116,7 @@ void bind_values(py::module_& module) {
       .def_readonly("voids", &engine::Summary::voids)
       .def_property_readonly("sent", [](const engine::Summary& summary) { return summary.sent.value; })
       .def_property_readonly("control_sent", [](const engine::Summary& summary) { return summary.control_sent.value; })
+      .def_property_readonly("control_time", [](const engine::Summary& summary) { return summary.control_time.value; })
       .def_property_readonly("on_the_wire", [](const engine::Summary& summary) { return summary.on_the_wire.value; })
       .def_property_readonly("coding", [](const engine::Summary& summary) { return summary.coding.value; })
       .def_readonly("updated_fraction", &engine::Summary::updated_fraction)

@@ -105,9 +105,15 @@ def check_optimizer(optimizer: object) -> torch.optim.Optimizer:
 
 
 def divides_by_second_moment(optimizer: torch.optim.Optimizer) -> bool:
-    """Adam and its kin: they bear late and rare exchanges less well, and the policy knows."""
+    """Adam and its kin: they bear late and rare exchanges less well, and the policy knows. Before its first step an optimizer has no state
+    that would show it: then its name counts, and whether it has betas."""
+    kept = {key for state in optimizer.state.values() for key in state}
     names = " ".join(base.__name__ for base in type(optimizer).__mro__)
-    return any(word in names for word in ("Adam", "Adafactor", "Adagrad", "Adadelta", "RMSprop"))
+    return (
+        not kept.isdisjoint({"exp_avg_sq", "exp_avg_sq_row", "square_avg"})
+        or "betas" in optimizer.defaults
+        or any(word in names for word in ("Adam", "Adafactor", "Adagrad", "Adadelta", "RMSprop"))
+    )
 
 
 def _check(name: str, parameter: torch.Tensor) -> None:

@@ -28,6 +28,7 @@ class Summary:
     voids: int = 0  # exchanges that some rank's non-finite gradient made void
     bytes_sent: int = 0  # by this rank, control records included
     control_bytes_sent: int = 0
+    control_seconds: float = 0.0  # that gathering control records took, beside everything else
     seconds_on_the_wire: float = 0.0  # of all exchanges
     seconds_coding: float = 0.0  # select, encode, decode
     updated_fraction: float = 1.0  # of the last exchange
@@ -47,6 +48,7 @@ class Summary:
             voids=native.voids,
             bytes_sent=native.sent,
             control_bytes_sent=native.control_sent,
+            control_seconds=native.control_time,
             seconds_on_the_wire=native.on_the_wire,
             seconds_coding=native.coding,
             updated_fraction=native.updated_fraction,
@@ -62,7 +64,7 @@ class Summary:
         lines = [
             f"plan {self.plan} (epoch {self.epoch})",
             f"steps {steps}, exchanges {self.exchanges}, of which void {self.voids}",
-            f"sent {size(self.bytes_sent)}, {per_step} a step; control records {size(self.control_bytes_sent)}",
+            f"sent {size(self.bytes_sent)}, {per_step} a step; control records {size(self.control_bytes_sent)} in {duration(self.control_seconds)}",
             f"on the wire {duration(self.seconds_on_the_wire)}, coding {duration(self.seconds_coding)}",
             f"updated fraction {self.updated_fraction:.3g}, gain {self.gain:.3g}",
             f"bytes per parameter: residual {self.memory.residual:.3g}, base {self.memory.base:.3g}, "

@@ -53,6 +53,7 @@ def _logged(rank: int, size: int, folder: str, plan: str) -> tuple[int, int]:
     averager.phase("later")
     logging.getLogger("pliant").warning("a warning of %s", "ours")
     averager.close()
+    assert averager.summary().control_seconds > 0
     return averager.summary().bytes_sent, averager.summary().control_bytes_sent
 
 
