@@ -106,11 +106,15 @@ class Engine::Impl {
 
   // -- kind gradients --
 
-  void submit(Submission submission) {
+  void begin_step() {
     require(!closed_, "engine: it is closed");
     require(kind_ == plan::Kind::kGradients || gradients_.step_is_open(), "engine: gradients were submitted under a plan of kind updates");
     crew_.fault.check();
-    if (!gradients_.step_is_open()) begin_step();
+    if (!gradients_.step_is_open()) open_step();
+  }
+
+  void submit(Submission submission) {
+    begin_step();
     if (gradients_.submit(std::move(submission))) ++round_;
   }
 
@@ -313,6 +317,11 @@ class Engine::Impl {
     gradients_.rescale(factor);
   }
 
+  void set_clip_norm(double norm) {
+    require(!gradients_.step_is_open(), "engine: another clip_norm in the middle of a step");
+    gradients_.set_clip_norm(norm);
+  }
+
   void close() {
     if (std::exchange(closed_, true)) return;
     gradients_.wait();
@@ -390,7 +399,7 @@ class Engine::Impl {
     return true;
   }
 
-  void begin_step() {
+  void open_step() {
     gradients_.wait();
     policy_->note_units(gradients_.unit_lengths());
     if (round_ > 0 && gradients_.last_result().updated_fraction > 0) results_[round_ - 1] = gradients_.last_result();
@@ -621,6 +630,7 @@ class Engine::Impl {
 Engine::Engine(Communicators communicators, std::vector<Parameter> parameters, Options options, std::vector<Parameter> buffers)
     : impl_(std::make_unique<Impl>(std::move(communicators), std::move(parameters), std::move(options), std::move(buffers))) {}
 Engine::~Engine() = default;
+void Engine::begin_step() { impl_->begin_step(); }
 void Engine::submit(Submission submission) { impl_->submit(std::move(submission)); }
 void Engine::average(Tensors gradients) { impl_->average(gradients); }
 void Engine::end_step() { impl_->end_step(); }
@@ -640,6 +650,7 @@ Summary Engine::summary() const { return impl_->summary(); }
 State Engine::state() const { return impl_->state(); }
 void Engine::restore(const State& state) { impl_->restore(state); }
 void Engine::rescale(double factor) { impl_->rescale(factor); }
+void Engine::set_clip_norm(double norm) { impl_->set_clip_norm(norm); }
 void Engine::note(std::span<const std::pair<std::string, double>> values) { impl_->note(values); }
 void Engine::phase(std::string_view name) { impl_->phase(name); }
 void Engine::message(Severity severity, std::string_view text) { impl_->message(severity, text); }

@@ -41,6 +41,9 @@ struct Communicators {
 struct Piece {
   int parameter = 0;          // its place in the list that the engine was made with
   std::span<float> gradient;  // read, and replaced by the average
+  // An earlier average that the caller adds to this one before anybody uses it. If the step is void, so is that sum: this goes back to
+  // the residual then. Not under dense plans.
+  std::span<const float> carried = {};
 };
 
 struct Submission {
@@ -130,6 +133,8 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // Fixes the plan of the coming step, unless one has begun; submit() does so by itself.
+  void begin_step();
   void submit(Submission submission);
   // All parameters, in their order; blocks. Throws what went wrong.
   void average(Tensors gradients);
@@ -169,6 +174,8 @@ class Engine {
 
   // Multiplies the residual: the unit of the gradients has changed (a loss scale).
   void rescale(double factor);
+  // Another Options::clip_norm from the next step on: in units of the gradients, which may have changed.
+  void set_clip_norm(double norm);
 
   // For the run log, if there is one. The step they belong to is the last that has begun.
   void note(std::span<const std::pair<std::string, double>> values);

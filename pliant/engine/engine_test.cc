@@ -8,6 +8,7 @@
 #include <barrier>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -20,6 +21,7 @@ namespace {
 
 using pliant::testing::run_engines;
 using pliant::testing::run_failing_engines;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using namespace pliant::literals;
 
@@ -209,16 +211,17 @@ TEST(Engine, ARankThatIsGoneIsAnErrorForAllAndStaysOne) {
   for (const std::size_t survivor : {0U, 2U}) EXPECT_THROW(std::rethrow_exception(failures[survivor]), comm::CommError);
 }
 
-// Flips a bit of everything that arrives from some message on.
+// Flips a bit of everything that arrives from some message on, or of everything with one tag.
 class Corrupting final : public comm::Communicator {
  public:
-  Corrupting(std::unique_ptr<comm::Communicator> inner, int after) : inner_(std::move(inner)), after_(after) {}
+  Corrupting(std::unique_ptr<comm::Communicator> inner, int after, std::optional<comm::Tag> only = {})
+      : inner_(std::move(inner)), after_(after), only_(only) {}
   [[nodiscard]] int rank() const override { return inner_->rank(); }
   [[nodiscard]] int size() const override { return inner_->size(); }
   [[nodiscard]] comm::Ticket send(int peer, comm::Tag tag, comm::Region message) override { return inner_->send(peer, tag, message); }
   [[nodiscard]] comm::Ticket receive(int peer, comm::Tag tag, comm::Region room) override {
     const auto ticket = inner_->receive(peer, tag, room);
-    rooms_[ticket] = room;
+    if (!only_ || tag == *only_) rooms_[ticket] = room;
     return ticket;
   }
   Bytes wait(comm::Ticket ticket, const comm::Patience& patience) override {
@@ -235,6 +238,7 @@ class Corrupting final : public comm::Communicator {
   std::unique_ptr<comm::Communicator> inner_;
   std::map<comm::Ticket, comm::Region> rooms_;
   int after_;
+  std::optional<comm::Tag> only_;
 };
 
 TEST(Engine, ReplicasThatDriftApartAreNoticedAndNamed) {
@@ -246,14 +250,45 @@ TEST(Engine, ReplicasThatDriftApartAreNoticedAndNamed) {
       submit_in_buckets(engine, mine, 0);
     }
   });
+  int named = 0;
   for (const auto& failure : failures) {
     ASSERT_NE(failure, nullptr);
     try {
       std::rethrow_exception(failure);
     } catch (const Disagreement& error) {
-      EXPECT_THAT(error.what(), HasSubstr("hash of what was applied"));
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("hash of what was applied"), HasSubstr("rank 1")));
+      ++named;
     } catch (const comm::CommError&) {  // somebody else noticed first and left
     }
+  }
+  EXPECT_GT(named, 0);
+}
+
+// Also if there are as many exchanges in a step as between two checks.
+TEST(Engine, EveryGroupIsChecked) {
+  std::size_t groups = 0;
+  run_engines("counting", 2, 1, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), parameters(), options("gradients dense fuse=bucket"));
+    Tensors mine = random_gradient(rank, 0);
+    submit_in_buckets(engine, mine, 0);
+    if (rank == 0) groups = engine.state().exchanges;
+  });
+  ASSERT_GT(groups, 1U);
+  for (std::size_t group = 0; group < groups; ++group) {
+    const auto failures = run_failing_engines("one group", 3, 1, [&](int rank, Communicators communicators) {
+      if (rank == 1) {
+        communicators.lanes.front() =
+            std::make_unique<Corrupting>(std::move(communicators.lanes.front()), 0, static_cast<comm::Tag>(group));
+      }
+      auto mine = options("gradients dense reduce=tree fuse=bucket");
+      mine.check_every = static_cast<int>(groups);
+      Engine engine(std::move(communicators), parameters(), mine);
+      for (std::uint64_t step = 0; step < 10; ++step) {
+        Tensors gradient = random_gradient(rank, step);
+        submit_in_buckets(engine, gradient, 0);
+      }
+    });
+    EXPECT_TRUE(std::ranges::any_of(failures, [](const auto& failure) { return failure != nullptr; })) << "group " << group;
   }
 }
 
@@ -290,6 +325,54 @@ TEST(Engine, ClipsEachRanksOwnGradient) {
     double energy = 0;
     for (const auto& tensor : gradient) energy = std::inner_product(tensor.begin(), tensor.end(), tensor.begin(), energy);
     EXPECT_NEAR(std::sqrt(energy), 0.5, 1e-4) << "a norm of 1, averaged with nothing";
+  });
+}
+
+// Under a plan of several groups: by this step's norm while all of it is waited for, then by the last one that was finite.
+TEST(Engine, ClipsByTheLastNormThatWasFinite) {
+  run_engines("clipping by the last norm", 2, 2, [&](int, Communicators communicators) {
+    auto mine = options("gradients union density=100% fuse=bucket");
+    mine.clip_norm = 1;
+    Engine engine(std::move(communicators), parameters(), mine);
+    const auto norm_after = [&](float value) {
+      Tensors gradient;
+      for (const std::size_t size : kSizes) gradient.emplace_back(size, value);
+      submit_in_buckets(engine, gradient, 0);
+      double energy = 0;
+      for (const auto& tensor : gradient) energy = std::inner_product(tensor.begin(), tensor.end(), tensor.begin(), energy);
+      return std::sqrt(energy);
+    };
+    EXPECT_NEAR(norm_after(100.0F), 1, 1e-3) << "the first step knows its norm";
+    EXPECT_NEAR(norm_after(200.0F), 1, 1e-3) << "so does the second";
+    EXPECT_NEAR(norm_after(100.0F), 0.5, 1e-3) << "by the norm before, which was twice as large";
+    EXPECT_TRUE(std::isnan(norm_after(std::numeric_limits<float>::quiet_NaN())));
+    engine.rescale(1 / 1024.0);  // as a scaler does that has seen it; what the void left in the residual is 0
+    engine.set_clip_norm(1 / 1024.0);
+    EXPECT_NEAR(norm_after(100.0F / 1024) * 1024, 1, 1e-3) << "in other units";
+  });
+}
+
+// Two backwards before one step, of which the second is void: who skips the step skips the first one's average too.
+TEST(Engine, AnEarlierAverageThatAVoidSpoilsGoesBackToTheResidual) {
+  run_engines("carried", 2, 2, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), parameters(), options("gradients union density=5% fuse=bucket"));
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      Tensors mine = random_gradient(rank, step);
+      submit_in_buckets(engine, mine, 0);
+    }
+    const auto before = engine.state().residual;
+    Tensors mine;
+    for (const std::size_t size : kSizes) mine.emplace_back(size, 0.0F);
+    if (rank == 1) mine[2][5] = std::numeric_limits<float>::quiet_NaN();
+    const Tensors average = random_gradient(7, 0);
+    Submission submission;
+    for (std::size_t p = 0; p < kSizes.size(); ++p) submission.pieces.push_back({static_cast<int>(p), mine[p], average[p]});
+    engine.submit(std::move(submission));
+    engine.end_step();
+    const auto after = engine.state().residual;
+    for (std::size_t p = 0; p < kSizes.size(); ++p) {
+      for (std::size_t i = 0; i < kSizes[p]; ++i) ASSERT_NEAR(after[p][i], before[p][i] + average[p][i], 1e-5) << p << " " << i;
+    }
   });
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <limits>
+#include <numeric>
 
 #include "pliant/common/errors.h"
 #include "pliant/common/hash.h"
@@ -21,6 +22,12 @@ std::vector<int> all_parameters(const Arrangement& arrangement) {
   std::vector<int> all;
   for (const auto& unit : arrangement.units()) all.insert(all.end(), unit.begin(), unit.end());
   return all;
+}
+
+double norm_of(std::span<const std::span<float>> pieces) {
+  double energy = 0;
+  for (const auto& piece : pieces) energy += kernels::energy(piece);
+  return std::sqrt(energy);
 }
 
 bool all_zero(std::span<const float> values) {
@@ -51,16 +58,25 @@ class Gradients::Waiting {
 
 struct Gradients::Step {
   Step(const Record& about, const plan::Plan& in_force, std::size_t parameters)
-      : number(about.step), plan(in_force), epoch(about.epoch), pieces(parameters), waiting(parameters), record(about) {}
+      : number(about.step),
+        plan(in_force),
+        epoch(about.epoch),
+        pieces(parameters),
+        carried(parameters),
+        waiting(parameters),
+        record(about) {}
 
   const std::uint64_t number;
   const plan::Plan plan;
   const std::uint32_t epoch;
   std::vector<std::span<float>> pieces;  // by parameter
+  std::vector<std::span<const float>> carried;
   std::vector<std::shared_ptr<Waiting>> waiting;
   std::optional<Seconds> deadline;   // for each message
   bool flushes = false;              // dense, and a residual goes along
   bool together = true;              // nobody hears of its average before all are there
+  bool hashed = false;               // what it applies is compared between ranks
+  std::optional<double> norm;        // for clip_norm, where all pieces are there before the first group leaves
   std::vector<std::size_t> missing;  // pieces of each group
   std::size_t submitted = 0;
   std::size_t next_group = 0;  // to be dispatched
@@ -72,9 +88,9 @@ struct Gradients::Step {
   std::size_t dispatched = 0;  // groups; this and the rest: guarded by the mutex, as is `waiting`
   std::size_t applied = 0;     // or failed
   std::size_t groups_left = 0;
-  double energy = 0;            // of the gradient, for clip_norm
-  std::vector<bool> voids;      // by group
-  std::vector<Result> results;  // by group
+  std::vector<double> energies;  // of the gradient, by group, for clip_norm
+  std::vector<bool> voids;       // by group
+  std::vector<Result> results;   // by group
   Seconds landed;
   Record record;
 };
@@ -116,7 +132,8 @@ Gradients::Gradients(Crew& crew, const Options& options, std::vector<std::size_t
       options_(options),
       sizes_(std::move(parameter_sizes)),
       arrangement_(sizes_, default_units(sizes_)),
-      residual_(arrangement_.size()) {
+      residual_(arrangement_.size()),
+      clip_norm_(options.clip_norm) {
   std::ranges::fill(residual_.span(), 0.0F);
 }
 
@@ -182,6 +199,10 @@ void Gradients::prepare(Step& step) {
   step.groups_left = groups_.size();
   step.results.assign(groups_.size(), {0, 0});
   step.voids.assign(groups_.size(), false);
+  step.energies.assign(groups_.size(), 0.0);
+  // All groups of the step in which the count of exchanges passes a multiple: one alone might be the same one every time.
+  const auto every = static_cast<std::uint64_t>(std::max(options_.check_every, 0));
+  step.hashed = every > 0 && exchanges_ / every != (exchanges_ + groups_.size()) / every;
 
   std::string identity = to_string(step.plan);
   for (const auto& unit : arrangement_.units()) {
@@ -204,6 +225,7 @@ bool Gradients::submit(Submission submission) {
     require(step->waiting[p] == nullptr, "engine: parameter {} was submitted twice in step {}", piece.parameter, step->number);
     step->waiting[p] = waiting;
     step->pieces[p] = piece.gradient;
+    step->carried[p] = piece.carried;
     seen.push_back(piece.parameter);
   }
   if (seen.empty()) {
@@ -220,7 +242,10 @@ bool Gradients::submit(Submission submission) {
       arrange(Arrangement(sizes_, step->seen));
       prepare(*step);
     }
-    if (adopting_) seen = all_parameters(arrangement_);
+    if (adopting_) {
+      seen = all_parameters(arrangement_);
+      if (clip_norm_ > 0) step->norm = norm_of(step->pieces);
+    }
     adopting_ = adopting_ && step->number < kLastAdopted;
   } else if (adopting_) {
     return false;
@@ -236,8 +261,7 @@ void Gradients::dispatch(const std::shared_ptr<Step>& step, std::size_t group) {
     ++step->dispatched;
   }
   ++exchanges_;
-  const auto every = static_cast<std::uint64_t>(std::max(options_.check_every, 0));
-  const Job job{.group = group, .number = passed_++, .hashed = every > 0 && exchanges_ % every == 0};
+  const Job job{.group = group, .number = passed_++};
   crew_.lane(job.number).run([this, step, job](comm::Communicator& communicator) { exchange(communicator, *step, job); });
 }
 
@@ -257,17 +281,17 @@ comm::Floats Gradients::assemble(Group& group, Step& step) const {
   return group.assembled;
 }
 
-// The norm is this step's where one group holds everything, and else the last step's: the other groups are not there yet.
-void Gradients::clip(std::span<float> gradient, Step& step) {
-  if (options_.clip_norm <= 0) return;
+// The norm is this step's where everything is there, and else the last step's: the other groups are not there yet.
+void Gradients::clip(std::span<float> gradient, Step& step, std::size_t group) {
+  if (clip_norm_ <= 0) return;
   const double energy = kernels::energy(gradient);
   {
     const std::lock_guard lock(step.mutex);
-    step.energy += energy;
+    step.energies[group] = energy;
   }
-  const double norm = groups_.size() == 1 ? std::sqrt(energy) : last_norm_;
-  if (!std::isfinite(norm) || norm <= options_.clip_norm) return;
-  kernels::multiply(gradient, gradient, static_cast<float>(options_.clip_norm / norm));
+  const double norm = groups_.size() == 1 ? std::sqrt(energy) : step.norm.value_or(last_norm_);
+  if (!std::isfinite(norm) || norm <= clip_norm_) return;
+  kernels::multiply(gradient, gradient, static_cast<float>(clip_norm_ / norm));
 }
 
 void Gradients::exchange(comm::Communicator& communicator, Step& step, const Job& job) {
@@ -310,18 +334,22 @@ void Gradients::exchange(comm::Communicator& communicator, Step& step, const Job
 
 // One exchange of a step was void, another was not, and the last one is just through: whoever sees NaN skips the whole step, so
 // what the other exchanges brought would be lost. It goes to the residual instead, the average to everybody's, which adds up to
-// what was sent; and the whole step is not a number, alike on all ranks.
+// what was sent; and the whole step is not a number, alike on all ranks. An earlier average that is skipped with it goes the same way.
 void Gradients::void_together(Step& step) {
   if (std::ranges::count(step.voids, true) == 0) return;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    if (step.voids[g]) continue;
     for (const int parameter : groups_[g].parameters) {
       const Range place = arrangement_.place(parameter);
-      const auto average = step.pieces[static_cast<std::size_t>(parameter)];
       const auto residual = residual_.span().subspan(place.begin, place.count);
-      for (std::size_t i = 0; i < place.count; ++i) {
-        if (std::isfinite(residual[i] + average[i])) residual[i] += average[i];
-      }
+      const auto give_back = [&residual](std::span<const float> average) {
+        for (std::size_t i = 0; i < average.size(); ++i) {
+          if (std::isfinite(residual[i] + average[i])) residual[i] += average[i];
+        }
+      };
+      give_back(step.carried[static_cast<std::size_t>(parameter)]);
+      if (step.voids[g]) continue;
+      const auto average = step.pieces[static_cast<std::size_t>(parameter)];
+      give_back(average);
       std::ranges::fill(average, std::numeric_limits<float>::quiet_NaN());
     }
     groups_[g].bucket->residual_used = true;
@@ -333,7 +361,7 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
   const Seconds begin = crew_.now();
   const comm::Floats floats = assemble(group, step);
   const std::span<float> gradient = floats.data;
-  clip(gradient, step);
+  clip(gradient, step, job.group);
   exchange::Report report;
   Energies energies;
   const std::size_t stride = sample_stride(arrangement_.size());
@@ -392,7 +420,7 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
   record.coding += static_cast<float>((report.select + report.encode + report.decode).value);
   if (report.is_void) record.flags |= kVoid;
   // Not a number has many bit patterns, and an engine's own all-reduce may mix them: everybody leaves such a result out.
-  if (job.hashed && std::isfinite(kernels::energy(gradient))) {
+  if (step.hashed && std::isfinite(kernels::energy(gradient))) {
     record.flags |= kAppliedHashed;
     record.applied ^= static_cast<std::uint32_t>(pliant::hash(std::as_bytes(gradient), job.group));
   }
@@ -400,7 +428,8 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
 
 void Gradients::finish(Step& step) {
   step.landed = crew_.now();
-  last_norm_ = std::sqrt(step.energy);
+  const double norm = std::sqrt(std::accumulate(step.energies.begin(), step.energies.end(), 0.0));
+  if (std::isfinite(norm)) last_norm_ = norm;  // a void step says nothing of the next
   unsent_ = step.together && (!step.flushes || std::ranges::count(step.voids, true) > 0);
   last_result_ = {0, 0};
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -427,6 +456,12 @@ std::size_t Gradients::scratch_bytes() const {
 void Gradients::rescale(double factor) {
   wait();
   kernels::multiply(residual_.span(), residual_.span(), static_cast<float>(factor));
+  last_norm_ *= factor;
+}
+
+void Gradients::set_clip_norm(double norm) {
+  wait();
+  clip_norm_ = norm;
 }
 
 void Gradients::forget() {

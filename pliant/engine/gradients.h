@@ -38,6 +38,7 @@ class Gradients {
   [[nodiscard]] std::span<float> residual() const { return residual_.span(); }
   [[nodiscard]] std::size_t scratch_bytes() const;
   void rescale(double factor);
+  void set_clip_norm(double norm);
   void forget();  // the timing of steps before now: another kind came between
 
   void write(State& state) const;
@@ -62,12 +63,11 @@ class Gradients {
   struct Job {
     std::size_t group;
     std::uint64_t number;  // its turn on the wire
-    bool hashed;           // is what it applies compared between ranks
   };
   void exchange(comm::Communicator& communicator, Step& step, const Job& job);
   void apply(comm::Communicator& communicator, Step& step, const Job& job, bool& passed);
   [[nodiscard]] comm::Floats assemble(Group& group, Step& step) const;
-  void clip(std::span<float> gradient, Step& step);
+  void clip(std::span<float> gradient, Step& step, std::size_t group);
   void finish(Step& step);
 
   Crew& crew_;
@@ -86,7 +86,8 @@ class Gradients {
   bool unsent_ = false;     // some rank's residual may not be zero; all ranks think alike
   bool adopting_ = true;    // units are taken from the frame's buckets, once
   std::vector<int> voted_;  // restored, for groups that are yet to be formed
-  double last_norm_ = 0;
+  double clip_norm_;
+  double last_norm_ = 0;  // of the last step that was finite
   Result last_result_ = {.updated_fraction = 0};
   Seconds last_begin_;
   Seconds begin_;

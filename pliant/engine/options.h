@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a user may set. All ranks must set the same; the engine checks it before the first exchange.
+// What a user may set. All ranks must set the same, which the engine checks first; only deadline, log and run_log are each rank's own.
 #pragma once
 
 #include <cstdint>

@@ -7,15 +7,33 @@
 
 namespace pliant::native {
 
-Completion::Completion(const pybind11::object& value)
+Completion::Completion(const pybind11::object& value, pybind11::object land)
     : value_(torch::jit::toIValue(value, c10::PyObjectType::get())),
+      land_(land.is_none() ? nullptr : kept(std::move(land))),
       future_(c10::make_intrusive<c10::ivalue::Future>(c10::PyObjectType::get())) {}
 
 std::shared_ptr<torch::jit::PythonFutureWrapper> Completion::future() const {
   return std::make_shared<torch::jit::PythonFutureWrapper>(future_);
 }
 
-void Completion::succeed() { future_->markCompleted(std::move(value_)); }
+void Completion::succeed() {
+  if (land_ != nullptr) {
+    if (interpreter_is_ending()) return;  // nobody is left to wait
+    if (std::exception_ptr error = run_landing()) return future_->setError(std::move(error));
+  }
+  future_->markCompleted(std::move(value_));
+}
+
+// future.then() would do, but makes a RuntimeError of every failure.
+std::exception_ptr Completion::run_landing() {
+  const pybind11::gil_scoped_acquire gil;
+  try {
+    (*land_)();
+  } catch (pybind11::error_already_set&) {
+    return std::current_exception();
+  }
+  return nullptr;
+}
 
 void Completion::fail(const std::exception_ptr& why) {
   if (interpreter_is_ending()) return;  // nobody is left to wait

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The future that a communication hook returns, completed by a lane. Its value is made beforehand, so that success needs no
-// GIL; only a failure takes it, to become an exception of Python's.
+// GIL, unless there is something to run first; a failure takes it, to become an exception of Python's.
 #pragma once
 
 #include <torch/csrc/jit/python/pybind_utils.h>
@@ -12,7 +12,8 @@ namespace pliant::native {
 
 class Completion {
  public:
-  explicit Completion(const pybind11::object& value);  // with the GIL
+  // land: None, or what is to be called before anybody hears of the success. With the GIL.
+  Completion(const pybind11::object& value, pybind11::object land);
 
   [[nodiscard]] std::shared_ptr<torch::jit::PythonFutureWrapper> future() const;
 
@@ -21,7 +22,10 @@ class Completion {
   void fail(const std::exception_ptr& why);
 
  private:
+  [[nodiscard]] std::exception_ptr run_landing();
+
   c10::IValue value_;
+  std::shared_ptr<pybind11::object> land_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 

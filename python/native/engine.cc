@@ -52,6 +52,11 @@ std::unordered_map<const at::TensorImpl*, int> places_of(const std::vector<at::T
   return places;
 }
 
+std::span<const float> floats_of(const std::optional<at::Tensor>& tensor) {
+  if (!tensor) return {};
+  return {tensor->const_data_ptr<float>(), static_cast<std::size_t>(tensor->numel())};
+}
+
 // One bucket on its way: the frame's tensor, the floats that are exchanged (the same memory, or a copy if the frame's type is
 // another), and what was taken out of them beforehand.
 struct Journey {
@@ -102,11 +107,12 @@ TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names,
 
 bool TensorEngine::is_dense() const { return engine_.plan().scheme == plan::Scheme::kDense; }
 
-std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(const py::object& bucket, const std::vector<at::Tensor>& parameters) {
+std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(const py::object& bucket, const std::vector<at::Tensor>& parameters,
+                                                                      const py::object& value, py::object land) {
   const auto journey = std::make_shared<Journey>();
   journey->bucket = py::cast<at::Tensor>(bucket);
   journey->returned = returned_;
-  journey->completion.emplace(bucket);
+  journey->completion.emplace(value.is_none() ? bucket : value, std::move(land));
   const auto future = journey->completion->future();
 
   const py::gil_scoped_release no_gil;
@@ -122,8 +128,8 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(const py::
     const auto size = static_cast<std::size_t>(parameter.numel());
     require(size <= static_cast<std::size_t>(end - at), "submit: a bucket of {} entries is too small for its parameters",
             journey->floats.numel());
-    journey->pieces.push_back({place->second, {at, size}});
     journey->carried.push_back(dense ? std::nullopt : returned_->carried(static_cast<std::size_t>(place->second)));
+    journey->pieces.push_back({place->second, {at, size}, floats_of(journey->carried.back())});
     at += size;
   }
   require(at == end, "submit: a bucket of {} entries is too large for its parameters", journey->floats.numel());

@@ -30,8 +30,10 @@ class TensorEngine {
   TensorEngine(Groups groups, const std::vector<std::string>& names, std::vector<at::Tensor> parameters, engine::Options options,
                const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers);
 
-  // Averages a flat bucket in place: the gradients of these parameters, side by side. With the GIL, which it lets go.
-  std::shared_ptr<torch::jit::PythonFutureWrapper> submit(const pybind11::object& bucket, const std::vector<at::Tensor>& parameters);
+  // Averages a flat bucket in place: the gradients of these parameters, side by side. With the GIL, which it lets go. The future's value
+  // is the bucket, or another value that `land` makes of it: called without arguments once the average is there.
+  std::shared_ptr<torch::jit::PythonFutureWrapper> submit(const pybind11::object& bucket, const std::vector<at::Tensor>& parameters,
+                                                          const pybind11::object& value, pybind11::object land);
 
   // A backward is about to add to .grad.
   void begin_backward();

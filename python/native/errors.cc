@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <string>
+#include <utility>
 
 #include "pliant/comm/errors.h"
 #include "pliant/common/errors.h"
@@ -27,6 +28,7 @@ void set(const comm::CommError& error) {
   const py::object value = type(error.what());
   value.attr("rank") = failure.rank;
   value.attr("peer") = failure.peer < 0 ? py::object(py::none()) : py::object(py::int_(failure.peer));
+  value.attr("culprit") = failure.culprit ? py::object(py::int_(*failure.culprit)) : py::object(py::none());
   value.attr("epoch") = failure.place.epoch;
   PyErr_SetObject(type.ptr(), value.ptr());
 }
@@ -75,6 +77,14 @@ bool interpreter_is_ending() {
 #else
   return _Py_IsFinalizing() != 0 || Py_IsInitialized() == 0;
 #endif
+}
+
+std::shared_ptr<py::object> kept(py::object object) {
+  return {new py::object(std::move(object)), [](py::object* mine) {
+            if (interpreter_is_ending()) return;
+            const py::gil_scoped_acquire gil;
+            delete mine;
+          }};
 }
 
 }  // namespace pliant::native

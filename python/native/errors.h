@@ -5,6 +5,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <exception>
+#include <memory>
 
 namespace pliant::native {
 
@@ -16,5 +17,8 @@ void register_errors();
 
 // No thread may take the GIL any more.
 [[nodiscard]] bool interpreter_is_ending();
+
+// An object that any thread may drop. With the GIL.
+[[nodiscard]] std::shared_ptr<pybind11::object> kept(pybind11::object object);
 
 }  // namespace pliant::native

@@ -37,16 +37,19 @@ c10::intrusive_ptr<T> shared(const py::handle& object) {
 
 // A callable that any thread may call and drop.
 engine::Log log_to(py::object sink) {
-  const std::shared_ptr<py::object> kept(new py::object(std::move(sink)), [](py::object* object) {
+  return [call = kept(std::move(sink))](engine::Severity severity, std::string_view text) {
     if (interpreter_is_ending()) return;
     const py::gil_scoped_acquire gil;
-    delete object;
-  });
-  return [kept](engine::Severity severity, std::string_view text) {
-    if (interpreter_is_ending()) return;
-    const py::gil_scoped_acquire gil;
-    (*kept)(static_cast<int>(severity), std::string(text));
+    (*call)(static_cast<int>(severity), std::string(text));
   };
+}
+
+// What is fixed warms up as Options::warm_up says, what is chosen as control does.
+void warm_up_for(engine::Options& options, std::optional<std::int64_t> steps, bool ramp) {
+  if (!steps) return;
+  if (*steps > 0) options.warm_up = ramp ? engine::WarmUp::kRamp : engine::WarmUp::kDense;
+  options.warm_up_steps = *steps;
+  options.control.warm_up_steps = *steps;
 }
 
 void steer(engine::Options& options, const std::string& policy, const std::map<std::string, double>& dials) {
@@ -56,8 +59,8 @@ void steer(engine::Options& options, const std::string& policy, const std::map<s
 
 std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, const py::object& control, const py::object& store,
                                           const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
-                                          const std::string& plan, std::optional<double> deadline, int check_every, std::int64_t warm_up,
-                                          bool ramp, double clip_norm, bool adam, bool shared_scheme,
+                                          const std::string& plan, std::optional<double> deadline, int check_every,
+                                          std::optional<std::int64_t> warm_up, bool ramp, double clip_norm, bool adam, bool shared_scheme,
                                           std::vector<std::pair<std::string, std::string>> facts, py::object log, bool updates,
                                           const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers,
                                           std::string run_log, std::string run_name, std::vector<std::string> command,
@@ -71,10 +74,6 @@ std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, 
                           .shared = shared_scheme,
                           .adam = adam,
                           .check_every = check_every,
-                          .warm_up = warm_up == 0 ? engine::WarmUp::kNone
-                                     : ramp       ? engine::WarmUp::kRamp
-                                                  : engine::WarmUp::kDense,
-                          .warm_up_steps = warm_up,
                           .clip_norm = clip_norm,
                           .facts = std::move(facts),
                           .log = log_to(std::move(log)),
@@ -86,6 +85,7 @@ std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, 
                                       .watched = watched},
                           .objection = std::move(objection)};
   if (deadline) options.deadline = Seconds{*deadline};
+  warm_up_for(options, warm_up, ramp);
   steer(options, policy, dials);
   const py::gil_scoped_release no_gil;
   return std::make_unique<TensorEngine>(std::move(groups), names, std::move(parameters), std::move(options), buffer_names, buffers);
@@ -139,9 +139,12 @@ void bind_engine(py::module_& module) {
            py::arg("versions") = std::vector<std::pair<std::string, std::string>>{},
            py::arg("run_options") = std::vector<std::pair<std::string, std::string>>{}, py::arg("watched") = false,
            py::arg("objection") = "", py::arg("policy") = "auto", py::arg("dials") = std::map<std::string, double>{})
-      .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"))
+      .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"), py::arg("value") = py::none(),
+           py::arg("land") = py::none())
       .def("begin_backward", &TensorEngine::begin_backward, NoGil())
       .def("rescaled", &TensorEngine::rescaled, NoGil())
+      .def(
+          "begin_step", [](TensorEngine& self) { self.engine().begin_step(); }, NoGil())
       .def(
           "end_step", [](TensorEngine& self) { self.engine().end_step(); }, NoGil())
       .def_property_readonly("is_updates", [](TensorEngine& self) { return self.engine().kind() == plan::Kind::kUpdates; })
@@ -177,6 +180,8 @@ void bind_engine(py::module_& module) {
           "restore", [](TensorEngine& self, const engine::State& state) { self.engine().restore(state); }, NoGil(), py::arg("state"))
       .def(
           "rescale", [](TensorEngine& self, double factor) { self.engine().rescale(factor); }, NoGil(), py::arg("factor"))
+      .def(
+          "set_clip_norm", [](TensorEngine& self, double norm) { self.engine().set_clip_norm(norm); }, NoGil(), py::arg("norm"))
       .def(
           "note", [](TensorEngine& self, const std::vector<std::pair<std::string, double>>& values) { self.engine().note(values); },
           NoGil(), py::arg("values"))

@@ -47,14 +47,15 @@ def attach(
     metrics: str | None = None,
 ) -> Averager:
     """From now on pliant exchanges what this DDP object learns. Collective: every rank of its process group calls it,
-    with the same arguments, which is checked.
+    with the same arguments, which is checked; only deadline, log, name and metrics are each rank's own.
 
     optimizer: the one, or a list of all. Plans of kind updates need it.
     plan: "auto", or any part of a plan, as docs/plans.md has it.
     deadline: for each message, in seconds or as "30s"; left out, the timeout of the process group.
     lanes: exchanges under way at once, each in a thread with connections of its own; 0: in the training thread.
     clip_norm: each rank's own gradient is clipped to this norm before it is exchanged.
-    warm_up: so many steps are dense at first; with ramp=True they get sparser step by step.
+    warm_up: so many steps are dense at first; with ramp=True they get sparser step by step. Where density is not pinned, so many steps are as
+    dense as the network lets them be (docs/control.md), and then always get sparser step by step.
     check_every: exchanges between two comparisons of what the ranks applied; 0: never.
     selector: "torch" accumulates and selects with torch operations where the gradients are, and moves only what is kept to the host.
     Gradients on a device other than the CPU always do.
@@ -72,7 +73,8 @@ def attach(
     optimizers = None if optimizer is None else Optimizers(optimizer)
     options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, selector, policy, dials, log, name, metrics)
     if optimizers is not None:
-        options = dataclasses.replace(options, adam=any(models.divides_by_second_moment(one) for one in optimizers.each))
+        adam = any(models.divides_by_second_moment(one) for one in optimizers.each)
+        options = dataclasses.replace(options, adam=adam, clear_momentum=clear_momentum)
     model = models.of_ddp(module)
     seat = hook.seat_of(module)
     if seat.averager is not None:
@@ -158,6 +160,8 @@ def _options(
             raise ValueError(f"{what}={value}: at least {least}")
     if deadline is not None and not deadline > 0:
         raise ValueError(f"deadline={deadline}: more than 0 seconds")
+    if ramp and not warm_up:
+        raise ValueError("ramp=True: say with warm_up= how many steps it takes")
     if clip_norm is not None and not clip_norm > 0:
         raise ValueError(f"clip_norm={clip_norm}: more than 0")
     return Options(
@@ -165,7 +169,7 @@ def _options(
         deadline=deadline,
         lanes=lanes,
         clip_norm=clip_norm or 0.0,
-        warm_up=warm_up or 0,
+        warm_up=warm_up,
         ramp=ramp,
         check_every=check_every,
         selector=selector,

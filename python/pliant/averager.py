@@ -36,10 +36,11 @@ class Options:
     deadline: float | None = None  # seconds; None: the timeout of the user's group
     lanes: int = 2
     clip_norm: float = 0.0
-    warm_up: int = 0
+    warm_up: int | None = None
     ramp: bool = False
     check_every: int = 100
     adam: bool = False  # the optimizer divides by a second moment
+    clear_momentum: bool | None = None
     policy: str = "auto"
     dials: Mapping[str, float] = field(default_factory=dict)
     selector: str = "native"
@@ -69,6 +70,8 @@ class Averager(Joinable):
         self._no_updates = updates if isinstance(updates, str) else ""
         self._local = False  # the backward under way is this rank's own affair
         self._engine: _native.Engine | None = None
+        self._desk: Desk | None = None
+        self._untested = True  # nobody has looked whether all ranks start from the same step
         self._pending: Mapping[str, Any] | None = None  # loaded before there was an engine
         self._collected: list[torch.Tensor] = []  # parameters seen in buckets, until all are known
         self._scale: float | None = None
@@ -91,11 +94,12 @@ class Averager(Joinable):
         return self._engine.plan if self._engine is not None else self.summary().plan
 
     def set_plan(self, plan: str) -> None:
-        """From the next step on, or the next exchange. Collective in effect: every rank says the same, at the same step."""
+        """From the next step on, or the next exchange. Collective: every rank says the same, at the same step, which is checked."""
         self._check_kind(plan)
         if self._device is not None:
             device.check(plan)
         if self._engine is not None:
+            self._check_alike(_native.read_plan(plan), "set_plan")
             self._engine.set_plan(plan)
         elif self._closed is not None:
             raise ContractError("set_plan: this averager is closed")
@@ -103,10 +107,11 @@ class Averager(Joinable):
             self._options = Options(**{**vars(self._options), "plan": plan})
 
     def tell_network(self, link: str | None) -> None:
-        """Decisions take the network to be this one ("100mbit,10ms") instead of measuring it; None: measure again. Every rank says the same,
-        at the same step."""
+        """Decisions take the network to be this one ("100mbit,10ms") instead of measuring it; None: measure again. Collective: every rank says
+        the same, at the same step, which is checked."""
         if self._engine is None:
             raise ContractError("tell_network: there is no engine " + ("any more" if self._closed is not None else "before the first step"))
+        self._check_alike(link, "tell_network")
         self._engine.tell_network(link)
 
     def summary(self) -> Summary:
@@ -114,7 +119,7 @@ class Averager(Joinable):
             return self._closed
         if self._engine is None:
             return Summary(plan=_native.read_plan(self._options.plan))
-        return Summary.of(self._engine.summary(), self._known_model().entries)
+        return Summary.of(self._engine.summary(), self._known_model().entries, 0 if self._device is None else self._device.bytes)
 
     def note(self, **values: float) -> None:
         """Numbers for the run log and the metrics, as of the last step: `averager.note(loss=0.31, accuracy=0.88)`."""
@@ -179,6 +184,7 @@ class Averager(Joinable):
         if self._updates is not None:
             self._updates.check_not_swapped("load_state_dict()")
         self._engine.restore(checkpoint.read(state, self._known_model(), self._buffers(), rank=rank, world_size=size))
+        self._untested = True
         self._scale = state.get("scale")
         if self._device is None and state.get("device_residual"):
             raise ContractError("load_state_dict: a state of selector='torch', and this averager selects natively")
@@ -200,7 +206,7 @@ class Averager(Joinable):
         if engine is not None:
             engine.close()
         self._closed = self.summary()
-        self._engine = None
+        self._engine = self._desk = None
         for action in self._on_close:
             action()
         self._on_close.clear()
@@ -225,7 +231,7 @@ class Averager(Joinable):
         group = self._user_group()
         deadline = options.deadline if options.deadline is not None else groups.default_deadline(group)
         self._check_kind(options.plan)
-        made = groups.make(group, options.lanes, deadline, desk=self._updates is not None)
+        made = groups.make(group, options.lanes, deadline, updates=self._updates is not None)
         objection = self._telling.prepare(rank)
         self._engine = _native.Engine(
             lanes=made.lanes,
@@ -243,7 +249,7 @@ class Averager(Joinable):
             policy=options.policy,
             dials=dict(options.dials),
             shared=not on_device,
-            facts=[("torch", str(torch.__version__)), ("Python", platform.python_version()), ("scaler", "no" if self._scaler is None else "yes"), ("selector", "torch" if on_device else "native")],
+            facts=[("torch", str(torch.__version__)), ("Python", platform.python_version()), ("scaler", "no" if self._scaler is None else "yes"), ("clear_momentum", str(options.clear_momentum)), ("selector", "torch" if on_device else "native")],
             log=_log,
             updates=self._updates is not None,
             buffer_names=[name for name, _ in self._buffers()],
@@ -255,10 +261,10 @@ class Averager(Joinable):
         )
         self._telling.start(self._engine)
         self._end = weakref.finalize(self, _end, self._engine, self._telling)
+        self._desk = Desk(made.desk, made.store, deadline)
         if self._updates is not None:
-            assert made.desk is not None
             self.on_close(self._updates.stop)
-            self._updates.start(self._engine, Desk(made.desk, made.store, deadline), alone=self._alone)
+            self._updates.start(self._engine, self._desk, alone=self._alone)
         if self._pending is not None:
             pending, self._pending = self._pending, None
             self.load_state_dict(pending)
@@ -288,6 +294,7 @@ class Averager(Joinable):
             self._updates.saw_bucket()
             return hook.unchanged(bucket)
         if self._device is not None:
+            self._engine.begin_step()  # from here on the plan is this step's
             return self._device.submit(bucket, self._engine.plan, self._engine.submit)
         return self._engine.submit(bucket.buffer(), bucket.parameters())
 
@@ -341,8 +348,19 @@ class Averager(Joinable):
             return []
         return list(zip(self._updates.buffers.names, self._updates.buffers.tensors(), strict=True))
 
+    def _check_alike(self, value: object, what: str) -> None:
+        assert self._desk is not None
+        self._desk.check_alike(value, what)
+
     def _begin_step(self) -> None:
         assert self._engine is not None
+        if self._untested:
+            self._untested = False
+            summary = self._engine.summary()
+            self._check_alike(
+                f"step {summary.steps} of plan epoch {summary.epoch}, {'restored' if self._restored else 'no state loaded'}",
+                "where to go on from (load the averager's state on all ranks or on none)",
+            )
         if self._optimizer_restored and not self._restored:
             self._say_once(
                 "not restored", logging.WARNING, "the optimizer was restored and the averager was not: what was not sent yet is lost, training goes on"
@@ -354,6 +372,10 @@ class Averager(Joinable):
                 if self._device is not None:
                     self._device.rescale(scale / self._scale)
             self._scale = scale
+            if self._device is not None:
+                self._device.clip_norm = self._options.clip_norm * scale
+            elif self._options.clip_norm > 0:
+                self._engine.set_clip_norm(self._options.clip_norm * scale)
 
     def _collect(self, bucket: GradBucket) -> Future[torch.Tensor]:
         """A bare hook knows its model only after it has seen every bucket: the first step is a plain all-reduce."""

@@ -14,7 +14,7 @@ import torch
 from torch._C._distributed_c10d import Backend, Store
 
 from pliant import _native
-from pliant.errors import CommError
+from pliant.errors import CommError, DisagreementError
 
 _AT_ONCE = 1 << 24
 """Bytes of other types than float32 that visit everybody together."""
@@ -58,6 +58,13 @@ class Desk:
                 for tensor, part in zip(together, torch.split(flat, [tensor.numel() for tensor in together]), strict=True):
                     tensor.copy_(part.view(tensor.shape))
 
+    def check_alike(self, value: object, what: str) -> None:
+        """Every rank says the same, or every rank raises."""
+        values = self.gather(value, what)
+        for other, theirs in enumerate(values):
+            if theirs != values[0]:
+                raise DisagreementError(f"{what}: rank 0 has {values[0]}, rank {other} has {theirs}")
+
     def gather(self, value: object, what: str) -> list[Any]:
         """What every rank has to say, by rank: plain values, as JSON."""
         with _saying(what):
@@ -84,5 +91,5 @@ def _saying(what: str) -> Iterator[None]:
         yield
     except CommError as error:
         said = CommError(f"{what}: {error}")
-        said.rank, said.peer, said.epoch = error.rank, error.peer, error.epoch
+        said.rank, said.peer, said.culprit, said.epoch = error.rank, error.peer, error.culprit, error.epoch
         raise said from error

@@ -19,7 +19,7 @@ from torch.futures import Future
 from pliant.errors import UnsupportedError
 from pliant.model import Model
 
-Submit = Callable[[torch.Tensor, list[torch.Tensor]], "Future[torch.Tensor]"]
+Submit = Callable[[torch.Tensor, list[torch.Tensor], torch.Tensor, Callable[[], None]], "Future[torch.Tensor]"]
 
 
 def check(plan: str) -> None:
@@ -44,7 +44,7 @@ class OnDevice:
     """The residual of one rank's model, where its parameters are."""
 
     def __init__(self, model: Model, clip_norm: float) -> None:
-        self._clip_norm = clip_norm
+        self.clip_norm = clip_norm  # in units of the gradients
         self._names = {id(parameter): name for name, parameter in zip(model.names, model.parameters, strict=True)}
         self._residual = {name: torch.zeros(p.numel(), device=p.device) for name, p in zip(model.names, model.parameters, strict=True)}
         self.last_norm = 0.0
@@ -56,26 +56,28 @@ class OnDevice:
         before = [self._residual[self._names[id(parameter)]].clone() for parameter in parameters] if density == 1 else []
         host = self._take(buffer.to(torch.float32), parameters, density)
         if bucket.is_last():
-            self.last_norm, self._energy = math.sqrt(self._energy), 0.0
+            if math.isfinite(self._energy):
+                self.last_norm = math.sqrt(self._energy)
+            self._energy = 0.0
 
-        def land(future: Future[torch.Tensor]) -> torch.Tensor:
-            average = future.value()
+        def land() -> None:
+            average = host  # replaced by now
             if before and not bool(average.isfinite().all()):  # this step will be skipped: what it took from the residual goes back
                 for parameter, kept in zip(parameters, before, strict=True):
                     self._residual[self._names[id(parameter)]].copy_(kept)
             changed = average.nonzero().view(-1)
             buffer.zero_()
             buffer[changed.to(buffer.device)] = average[changed].to(buffer.device, buffer.dtype)
-            return buffer
 
-        return submit(host, parameters).then(land)
+        return submit(host, parameters, buffer, land)
 
     def rescale(self, factor: float) -> None:
         for residual in self._residual.values():
             residual.mul_(factor)
+        self.last_norm *= factor
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        return {name: residual.cpu() for name, residual in self._residual.items() if bool(residual.any())}
+        return {name: residual.to("cpu", copy=True) for name, residual in self._residual.items() if bool(residual.any())}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor], last_norm: float) -> None:
         self.last_norm = last_norm
@@ -111,11 +113,9 @@ class OnDevice:
 
     def _clip(self, gradient: torch.Tensor) -> torch.Tensor:
         """By the last step's norm: the other buckets of this one are not here yet."""
-        if self._clip_norm <= 0:
+        if self.clip_norm <= 0:
             return gradient
         self._energy += float(gradient.square().sum())
-        if not math.isfinite(self.last_norm) or self.last_norm <= self._clip_norm:
-            return gradient
-        return gradient * (self._clip_norm / self.last_norm)
+        return gradient if self.last_norm <= self.clip_norm else gradient * (self.clip_norm / self.last_norm)
 
 

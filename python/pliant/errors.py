@@ -15,6 +15,8 @@ class CommError(PliantError):
     """This rank, in the group that is averaged over."""
     peer: int | None = None
     """The rank it waited for, if that is known."""
+    culprit: int | None = None
+    """The rank that everybody waits for, where the others could be asked; the peer may itself only wait for somebody."""
     epoch: int | None = None
     """The plan epoch of the exchange."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Gloo groups of our own: one per lane, one for control, and one for the training thread where a plan may be of kind updates.
+"""Gloo groups of our own: one per lane, one for control, and one for the training thread.
 
 The user's group is never used by a lane: Gloo tells collectives apart by the order in which they are called, and a lane's
 order is not the training thread's. Ours are made over the same store under names of our own and are in none of
@@ -34,7 +34,7 @@ class Groups:
     lanes: list[Backend]
     control: Backend
     store: Store
-    desk: Backend | None = None
+    desk: Backend
 
 
 def default_deadline(group: dist.ProcessGroup) -> float:
@@ -48,7 +48,7 @@ def default_deadline(group: dist.ProcessGroup) -> float:
     return float(distributed_c10d.default_pg_timeout.total_seconds())
 
 
-def make(group: dist.ProcessGroup, lanes: int, deadline: float, *, desk: bool = False) -> Groups:
+def make(group: dist.ProcessGroup, lanes: int, deadline: float, *, updates: bool) -> Groups:
     """Collective over the ranks of `group`."""
     if not dist.is_gloo_available():
         raise UnsupportedError("pliant exchanges over Gloo, and this torch was built without it")
@@ -72,14 +72,14 @@ def make(group: dist.ProcessGroup, lanes: int, deadline: float, *, desk: bool = 
             ) from error
 
     control = connect("control")
-    _same_groups(control, size, lanes, desk)
+    _same_groups(control, size, lanes, updates)
     made = [connect(f"lane{i}") for i in range(lanes)]
-    return Groups(rank, size, made, control, PrefixStore("words", store), connect("desk") if desk else None)
+    return Groups(rank, size, made, control, PrefixStore("words", store), connect("desk"))
 
 
-def _same_groups(control: Backend, size: int, lanes: int, desk: bool) -> None:
+def _same_groups(control: Backend, size: int, lanes: int, updates: bool) -> None:
     """Before anybody waits for a lane that others do not have."""
-    mine = torch.tensor([lanes, desk])
+    mine = torch.tensor([lanes, updates])
     every = [torch.empty_like(mine) for _ in range(size)]
     control.allgather([every], [mine]).wait()  # type: ignore[attr-defined]
     for other, theirs in enumerate(every):

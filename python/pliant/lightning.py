@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Lightning, as a callback: `Trainer(strategy="ddp", callbacks=[pliant.lightning.Averaging(plan=...)])`.
+"""Lightning, as a callback: `from pliant.lightning import Averaging`, `Trainer(strategy="ddp", callbacks=[Averaging(plan=...)])`.
 
 Lightning registers communication hooks on GPUs only, and ignores them in silence elsewhere. The callback attaches once the DDP
 model exists, whatever the device.

@@ -37,7 +37,8 @@ class Summary:
     decisions: tuple[str, ...] = ()  # the last few, oldest first
 
     @staticmethod
-    def of(native: _native.Summary, entries: int) -> Summary:
+    def of(native: _native.Summary, entries: int, on_device: int = 0) -> Summary:
+        """on_device: bytes of residual besides the engine's."""
         memory = native.memory
         return Summary(
             plan=native.plan,
@@ -53,7 +54,7 @@ class Summary:
             seconds_coding=native.coding,
             updated_fraction=native.updated_fraction,
             gain=native.gain,
-            memory=Memory(*(size / entries for size in (memory.residual, memory.base, memory.in_flight, memory.scratch))),
+            memory=Memory(*(size / entries for size in (memory.residual + on_device, memory.base, memory.in_flight, memory.scratch))),
             decisions=tuple(native.decisions),
         )
 

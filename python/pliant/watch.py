@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.hooks import RemovableHandle
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class Watch:
         for optimizer in optimizers:
             self._handles.append(optimizer.register_step_post_hook(self._after_step))
             self._handles.append(optimizer.register_load_state_dict_post_hook(self._optimizer_loaded))
-            if any(optimizer.state.values()):
-                averager.optimizer_was_restored()
+        if not optimizers:  # some step must use the averages: any optimizer's
+            self._handles.append(register_optimizer_step_post_hook(self._after_step))
 
     def stop(self) -> None:
         for handle in self._handles:

@@ -84,6 +84,21 @@ def warming_up(rank: int) -> None:
         averager.close()
 
 
+def warming_up_where_density_is_chosen(rank: int) -> None:
+    """As dense as possible until the warm-up is over; on a network like this one, no longer."""
+    for warm_up in (5, None):
+        model = models.ddp(models.mlp())
+        optimizer = models.sgd(model)
+        averager = pliant.attach(model, optimizer, "gradients union", warm_up=warm_up, dials={"warm_up_slowdown": 1e9, "dwell_steps": 0})
+        averager.tell_network("100kbit,1ms")
+        plans = []
+        for number in range(20):
+            models.step(model, optimizer, rank, number)
+            plans.append(averager.plan)
+        assert len(set(plans[1:5])) == 1 and (len(set(plans)) > 1) == (warm_up == 5), (warm_up, plans)
+        averager.close()
+
+
 def ranges_for_the_profiler(rank: int) -> None:
     model = models.ddp(models.mlp())
     optimizer = models.sgd(model)
@@ -111,6 +126,18 @@ def optimizer_restored_without_us(rank: int) -> None:
     averager.close()
 
 
+def an_optimizer_with_a_past(rank: int) -> None:
+    """Steps before attach() are no restart."""
+    model = models.ddp(models.mlp())
+    optimizer = models.sgd(model)
+    steps(model, optimizer, rank, 2)
+    with Messages() as messages:
+        averager = pliant.attach(model, optimizer, SOME)
+        steps(model, optimizer, rank, 2)
+    assert messages.count("the averager was not") == 0, messages.texts
+    averager.close()
+
+
 def no_lanes(rank: int) -> None:
     model = models.ddp(models.mlp())
     optimizer = models.sgd(model)
@@ -125,7 +152,9 @@ CHECKS = [
     plans_switch,
     auto_decides,
     warming_up,
+    warming_up_where_density_is_chosen,
     ranges_for_the_profiler,
     optimizer_restored_without_us,
+    an_optimizer_with_a_past,
     no_lanes,
 ]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -21,12 +22,15 @@ def make_model() -> nn.Module:
     return nn.Sequential(nn.Linear(40, 60), nn.ReLU(), nn.Linear(60, 30), nn.ReLU(), nn.Linear(30, 4))
 
 
-def train(rank: int, size: int, plan: str, selector: str, steps: int = 12, **options: Any) -> tuple[list[torch.Tensor], Any]:
-    ddp = DistributedDataParallel(make_model())
+def train(rank: int, size: int, plan: str, selector: str, steps: int = 12, then: str = "", **options: Any) -> tuple[list[torch.Tensor], Any]:
+    """then: the plan from the middle on, if it is another."""
+    ddp = DistributedDataParallel(make_model(), bucket_cap_mb=0.005)  # several buckets
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9)
     averager = pliant.attach(ddp, optimizer, plan=plan, selector=selector, **options)  # type: ignore[arg-type]
     random = torch.Generator().manual_seed(100 + rank)
-    for _ in range(steps):
+    for number in range(steps):
+        if then and number == steps // 2:
+            averager.set_plan(then)
         optimizer.zero_grad()
         inputs = torch.randn(16, 40, generator=random)
         (ddp(inputs) - inputs[:, :4]).square().mean().backward()
@@ -35,11 +39,14 @@ def train(rank: int, size: int, plan: str, selector: str, steps: int = 12, **opt
 
 
 def same_as_native(rank: int, size: int) -> None:
-    for plan in ("gradients union density=5% values=f32", "gradients dense"):
-        native, one = train(rank, size, plan, "native")
-        on_device, other = train(rank, size, plan, "torch")
+    union, dense = "gradients union density=5% values=f32", "gradients dense"
+    for plan, then in ((union, ""), (dense, ""), (union, "gradients union density=20% values=f32"), (dense, union)):
+        native, one = train(rank, size, plan, "native", then=then)
+        on_device, other = train(rank, size, plan, "torch", then=then)
         for a, b in zip(native, on_device, strict=True):
-            assert torch.equal(a, b), plan
+            assert torch.equal(a, b), (plan, then)
+        assert one.summary().memory.residual == 4  # a float32 for each parameter
+        assert other.summary().memory.residual == 8  # here and in the engine
         one.close()
         other.close()
 
@@ -68,7 +75,7 @@ def resumes(rank: int, size: int) -> None:
     ddp, optimizer, averager = fresh()
     run(list(range(6)), ddp, optimizer)
     saved = {"model": ddp.module.state_dict(), "optimizer": optimizer.state_dict(), "pliant": averager.state_dict()}
-    saved = {key: _copy(value) for key, value in saved.items()}
+    saved = copy.deepcopy({key: saved[key] for key in ("model", "optimizer")}) | {"pliant": saved["pliant"]}  # ours is a copy already
     run(list(range(6, 12)), ddp, optimizer)
     expected = [parameter.detach().clone() for parameter in ddp.parameters()]
     averager.close()
@@ -83,14 +90,19 @@ def resumes(rank: int, size: int) -> None:
     averager.close()
 
 
-def _copy(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    if isinstance(value, dict):
-        return {key: _copy(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_copy(inner) for inner in value]
-    return value
+def a_plan_is_in_force_from_its_first_step(rank: int, size: int) -> None:
+    ddp = DistributedDataParallel(make_model())
+    averager = pliant.attach(ddp, plan="gradients union density=5%", selector="torch")
+    for step in range(4):
+        if step == 3:
+            averager.set_plan("gradients dense")
+        ddp.zero_grad()
+        ddp(torch.randn(8, 40, generator=torch.Generator().manual_seed(step))).square().mean().backward()
+        gradient = torch.cat([parameter.grad.flatten() for parameter in ddp.parameters() if parameter.grad is not None])
+        share = int(gradient.count_nonzero()) / gradient.numel()
+        assert share > 0.5 if step == 3 else share < 0.2, (step, share)
+    assert not averager.state_dict()["device_residual"], "dense leaves nothing unsent"
+    averager.close()
 
 
 def not_finite(rank: int, size: int) -> None:
@@ -117,6 +129,7 @@ def shared_is_refused(rank: int, size: int) -> None:
 def all_of_it(rank: int, size: int) -> None:
     same_as_native(rank, size)
     resumes(rank, size)
+    a_plan_is_in_force_from_its_first_step(rank, size)
     not_finite(rank, size)
     shared_is_refused(rank, size)
     for plan in ("gradients srs density=5% values=int8", "gradients union density=3% values=int4"):

@@ -46,10 +46,12 @@ def close_to(ours: nn.Module, plain: nn.Module, tolerance: float = 1e-5) -> None
     assert models.alike_on_all_ranks(models.flat(ours))
 
 
-def compare(rank: int, make: object, loop: object, plan: str = EVERYTHING, tolerance: float = 1e-5, **options: object) -> pliant.Summary:
+def compare(
+    rank: int, make: object, loop: object, plan: str = EVERYTHING, tolerance: float = 1e-5, optimizer: object = models.sgd, **options: object
+) -> pliant.Summary:
     """The same loop with plain DDP and with pliant must come to the same parameters."""
     ours, plain = models.ddp(make(), **options), models.ddp(make(), **options)  # type: ignore[operator]
-    optimizers = [models.sgd(ours), models.sgd(plain)]
+    optimizers = [optimizer(ours), optimizer(plain)]  # type: ignore[operator]
     averager = pliant.attach(ours, optimizers[0], plan)
     loop(ours, optimizers[0], rank)  # type: ignore[operator]
     loop(plain, optimizers[1], rank)  # type: ignore[operator]
@@ -134,6 +136,32 @@ def the_second_backward_sends_only_what_is_new(rank: int) -> None:
             sent += int(((parameter.grad - old).abs() > 1e-6).sum())
         assert sent < 0.5 * entries, "most of it was sent"
         averager.close()
+
+
+def a_void_second_backward_gives_the_first_back(rank: int) -> None:
+    """Whoever sees NaN skips the step, and the average of the first backward with it: that goes to everybody's residual."""
+    module = models.mlp()
+    ddp = models.ddp(module)
+    averager = pliant.attach(ddp, None, SOME)
+    for number in range(3):
+        ddp.zero_grad()
+        loss_of(ddp, rank, number).backward()
+    first = {name: parameter.grad.clone() for name, parameter in module.named_parameters()}  # type: ignore[union-attr]
+    before = averager.state_dict()["residual"]
+    twin = copy.deepcopy(module)
+    twin.zero_grad()
+    inputs, targets = models.batch(rank, 11)
+    if rank == 1:
+        inputs[0, 0] = torch.inf
+    nn.functional.mse_loss(ddp(inputs), targets).backward()
+    nn.functional.mse_loss(twin(inputs), targets).backward()
+    after = averager.state_dict()["residual"]
+    for name, parameter in twin.named_parameters():
+        assert module.get_parameter(name).grad.isnan().all()  # type: ignore[union-attr]
+        assert parameter.grad is not None
+        own = parameter.grad.where(parameter.grad.isfinite(), 0)
+        torch.testing.assert_close(after[name], before.get(name, 0) + own + first[name], rtol=1e-4, atol=1e-6, msg=name)
+    averager.close()
 
 
 # --- kinds of models and of DDP ---
@@ -284,8 +312,6 @@ def several_models(rank: int) -> None:
 
 def closures_schedulers_and_groups(rank: int) -> None:
     def loop(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
-        layers = list(model.parameters())
-        optimizer = torch.optim.SGD([{"params": layers[:2], "lr": 0.03}, {"params": layers[2:], "weight_decay": 0.1}], lr=0.01, momentum=0.9)
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
         for number in range(5):
 
@@ -298,7 +324,11 @@ def closures_schedulers_and_groups(rank: int) -> None:
             optimizer.step(closure)
             scheduler.step()
 
-    assert compare(rank, models.mlp, loop).steps == 5
+    def in_groups(model: nn.Module) -> torch.optim.Optimizer:
+        layers = list(model.parameters())
+        return torch.optim.SGD([{"params": layers[:2], "lr": 0.03}, {"params": layers[2:], "weight_decay": 0.1}], lr=0.01, momentum=0.9)
+
+    assert compare(rank, models.mlp, loop, optimizer=in_groups).steps == 5
 
 
 def uneven_inputs(rank: int) -> None:
@@ -335,6 +365,32 @@ def loss_scaling(rank: int) -> None:
     averager.close()
 
 
+def clipping_in_units_of_the_scaled_loss(rank: int) -> None:
+    """clip_norm= means the gradient, whatever the loss is multiplied with. Powers of 2, so that scaling rounds nothing."""
+
+    def train(scaler: torch.amp.GradScaler | None, selector: str) -> torch.Tensor:
+        model = models.ddp(models.mlp(), bucket_cap_mb=0.001)
+        optimizer = models.sgd(model)
+        averager = pliant.attach(model, optimizer, SOME, clip_norm=0.5, scaler=scaler, selector=selector)  # type: ignore[arg-type]
+        for number in range(6):
+            optimizer.zero_grad()
+            loss = loss_of(model, rank, number)
+            if scaler is None:
+                loss.backward()
+                optimizer.step()
+            else:
+                scaler.scale(loss).backward()
+                scaler.step(optimizer)
+                scaler.update()
+        averager.close()
+        return models.flat(model)
+
+    for selector in ("native", "torch"):
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2)
+        torch.testing.assert_close(train(scaler, selector), train(None, selector), rtol=1e-5, atol=1e-6, msg=selector)
+        assert scaler.get_scale() > 2.0**10
+
+
 def clipping_where_everything_is_sent(rank: int) -> None:
     def loop(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
         for number in range(5):
@@ -348,10 +404,10 @@ def clipping_where_everything_is_sent(rank: int) -> None:
 
 
 def clipping_is_noticed(rank: int) -> None:
-    for plan, expected in ((SOME, 1), ("gradients dense", 0)):
+    for plan, attached, expected in ((SOME, True, 1), (SOME, False, 1), ("gradients dense", True, 0)):
         model = models.ddp(models.mlp())
         optimizer = models.sgd(model)
-        averager = pliant.attach(model, optimizer, plan)
+        averager = pliant.attach(model, optimizer if attached else None, plan)
         with Messages() as messages:
             for number in range(4):
                 optimizer.zero_grad()
@@ -373,6 +429,7 @@ CHECKS = [
     no_sync,
     two_backwards_before_one_step,
     the_second_backward_sends_only_what_is_new,
+    a_void_second_backward_gives_the_first_back,
     unused_parameters,
     what_nobody_uses_keeps_its_residual,
     static_graph_and_views,
@@ -384,6 +441,7 @@ CHECKS = [
     closures_schedulers_and_groups,
     uneven_inputs,
     loss_scaling,
+    clipping_in_units_of_the_scaled_loss,
     clipping_where_everything_is_sent,
     clipping_is_noticed,
 ]

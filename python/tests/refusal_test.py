@@ -59,6 +59,7 @@ def refusals(rank: int, size: int) -> None:
     refused(ValueError, "lanes=-1", model, lanes=-1)
     refused(ValueError, "clip_norm=0", model, clip_norm=0)
     refused(ValueError, "selector", model, selector="gpu")
+    refused(ValueError, "warm_up=", model, plan="union density=1%", ramp=True)
 
 
 def disagreements(rank: int, size: int) -> None:
@@ -74,6 +75,8 @@ def disagreements(rank: int, size: int) -> None:
     disagree(["lanes", "1", "2"], models.mlp(), lanes=rank + 1)
     disagree(["clip_norm"], models.mlp(), clip_norm=rank + 1.0)
     disagree(["check_every"], models.mlp(), check_every=rank)
+    module = models.mlp()
+    disagree(["clear_momentum", "True", "False"], module, models.sgd(module), clear_momentum=rank == 0)
     version = torch.__version__
     torch.__version__ = f"9.{rank}"  # type: ignore[assignment]
     disagree(["torch", "9.0", "9.1"], models.mlp())
@@ -91,6 +94,11 @@ def disagreements(rank: int, size: int) -> None:
     models.step(model, optimizer, rank, 0)
     averager = pliant.attach(model, optimizer, "union density=5%")
     models.step(model, optimizer, rank, 1)
+    for change, words in ((averager.set_plan, "union density={}%"), (averager.tell_network, "{}mbit,10ms")):
+        with pytest.raises(pliant.DisagreementError) as caught:
+            change(words.format(rank + 1))
+        assert words.format(1) in str(caught.value) and words.format(2) in str(caught.value)
+    models.step(model, optimizer, rank, 2)  # as before
     assert models.alike_on_all_ranks(models.flat(model))
     averager.close()
 

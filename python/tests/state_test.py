@@ -84,6 +84,28 @@ def three_go_on_as_two(rank: int, size: int, folder: str) -> None:
     averager.close()
 
 
+def all_or_none(rank: int, size: int) -> None:
+    import pliant
+
+    model = models.ddp(models.mlp())
+    optimizer = models.sgd(model)
+    averager = pliant.attach(model, optimizer, PLANS[0])
+    for step in range(3):
+        models.step(model, optimizer, rank, step)
+    saved = averager.state_dict()
+    averager.close()
+    averager = pliant.attach(model, optimizer, PLANS[0])
+    averager.load_state_dict(saved if rank == 0 else None)
+    with pytest.raises(pliant.DisagreementError) as caught:
+        models.step(model, optimizer, rank, 3)
+    for words in ("on all ranks or on none", "rank 0 has step 3", "rank 1 has step 0", "no state loaded"):
+        assert words in str(caught.value), str(caught.value)
+
+
+def test_a_state_that_one_rank_misses() -> None:
+    world.run(all_or_none, ranks=2, farewell=False)
+
+
 def test_resumed_training_is_bit_identical(tmp_path: Any) -> None:
     world.run(resume, str(tmp_path), ranks=3)
     world.run(three_go_on_as_two, str(tmp_path), ranks=2)
