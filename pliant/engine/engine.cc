@@ -151,7 +151,7 @@ class Engine::Impl {
     }
     if (own_steps_ >= next_exchange_) {
       stepped.sent = true;
-      stepped.finite = exchange(model, Settling::kNo);
+      stepped.finite = exchange(model, Settling::kNo).finite;
       stepped.landed = stepped.landed || !plan_->late;
     }
     return stepped;
@@ -376,9 +376,10 @@ class Engine::Impl {
     require(updates_ != nullptr && updates_->based(), "engine: settling without a base");
     const Working working(crew_);
     do {
-      exchange(model, Settling::kYes);
+    bool is_void = false;
+      is_void = exchange(model, Settling::kYes).is_void;
       if (kind_ != plan::Kind::kUpdates) return false;
-    } while (!all_settled());
+    } while (is_void || !all_settled());
     return true;
   }
 
@@ -399,7 +400,12 @@ class Engine::Impl {
     kind_ = plan::Kind::kUpdates;  // from the next backward on
   }
 
-  bool exchange(const Model& model, Settling settling) {
+  struct Exchanged {
+    bool finite = true;    // this rank's progress
+    bool is_void = false;  // it landed at once and moved nothing, on all ranks
+  };
+
+  Exchanged exchange(const Model& model, Settling settling) {
     const Choice choice = choose();
     const bool leaving = choice.plan.kind != plan::Kind::kUpdates;
     const plan::Plan next = leaving ? flush_of(plan::Kind::kUpdates, plan_) : choice.plan;
@@ -420,9 +426,9 @@ class Engine::Impl {
     if (round_ > lag) sending.hashed = round_ - 1 - lag;
     ++round_;
     next_exchange_ = own_steps_ + static_cast<std::uint64_t>(next.every);
-    const bool finite = updates_->send(model, sending);
-    if (at_once) land(model);
-    if (leaving) {
+    Exchanged exchanged{.finite = updates_->send(model, sending)};
+    if (at_once) exchanged.is_void = land(model);
+    if (leaving && !exchanged.is_void) {  // a void sent everything back to the residual: the next exchange flushes it
       updates_->forget_base();
       gradients_.forget();
       kind_ = plan::Kind::kGradients;
@@ -436,6 +442,7 @@ class Engine::Impl {
     if (!report.is_void && report.updated_fraction > 0) results_[landing.number] = report.updated_fraction;
   }
 
+    return report.is_void;
   void land_all(const Model& model) {
     while (updates_->next()) land(model);
   }

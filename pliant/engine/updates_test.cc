@@ -404,7 +404,13 @@ TEST(Updates, ProgressThatIsNotFiniteVoidsTheExchangeAndSendsItsRankBack) {
         worker.optimize(step);
         const bool bad = rank == 1 && (step == 5 || step == 6);
         if (bad) worker.parameters[2][7] = std::numeric_limits<float>::quiet_NaN();
+        const auto agreed = engine.agreed_buffers();
+        const auto buffers = worker.buffers;
         EXPECT_EQ(engine.step(worker.model()).finite, !bad);
+        const bool at_once = plan.find("late=0") != std::string::npos;
+        const bool is_void = at_once && (step == 5 || step == 6);
+        EXPECT_TRUE(!is_void || engine.agreed_buffers() == agreed) << "a void moves no buffers";
+        EXPECT_TRUE(!is_void || bad || worker.buffers == buffers);
         // What the bad rank learnt in that step is lost, as it should be: only its NaN could be told from the rest.
         double own = worker.learnt - before;
         if (bad) own = 0;
@@ -445,6 +451,56 @@ TEST(Updates, ARankThatIsNeverFiniteIsNamed) {
       EXPECT_THAT(error.what(), ::testing::AnyOf(HasSubstr("the progress of rank 2 was not finite in 3 exchanges"), HasSubstr("left")));
     }
   }
+}
+
+// The exchange that flushes what is unsent is void: the next one flushes, and only then the kind is left.
+TEST(Updates, AVoidFlushLosesNothing) {
+  for (const std::string how : {"stepping", "meeting", "settling"}) {
+    Table table(3);
+    Bases bases;
+    run_engines("a void flush, " + how, 3, 1, [&](int rank, Communicators communicators) {
+      Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=1 union density=10%"),
+                    named("b", kBufferSizes));
+      Worker worker(rank);
+      engine.rebase(worker.model());
+      for (std::uint64_t step = 0; step < 5; ++step) {
+        worker.optimize(step);
+        engine.step(worker.model());
+      }
+      const double mean = table.total(rank, sum(worker.parameters) + sum(engine.state().residual));
+      engine.set_plan(plan::parse_pins("gradients dense"));
+      if (rank == 1) worker.parameters[2][7] = std::numeric_limits<float>::quiet_NaN();
+      if (how == "stepping") {
+        EXPECT_EQ(engine.step(worker.model()).finite, rank != 1);
+        EXPECT_EQ(engine.kind(), plan::Kind::kUpdates) << "nothing was flushed";
+        engine.step(worker.model());
+      } else if (how == "meeting") {
+        engine.meet(worker.model());
+      } else {
+        engine.settle(worker.model());
+      }
+      EXPECT_EQ(engine.kind(), plan::Kind::kGradients);
+      EXPECT_EQ(engine.summary().voids, 1U);
+      EXPECT_NEAR(table.total(rank, sum(worker.parameters)), mean, 0.05) << how;
+      bases.compare(0, worker.parameters);
+    });
+  }
+}
+
+// What a void gave back to the residuals is sent again before all are done.
+TEST(Updates, SettlingGoesOnAfterAVoid) {
+  Table table(2);
+  run_engines("a void while settling", 2, 1, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=0 dense"), named("b", kBufferSizes));
+    Worker worker(rank);
+    engine.rebase(worker.model());
+    worker.optimize(0);
+    if (rank == 1) worker.parameters[0][0] = 1;  // it goes back to the base
+    const double expected = table.total(rank, sum(worker.parameters));
+    if (rank == 1) worker.parameters[0][0] = std::numeric_limits<float>::quiet_NaN();
+    engine.settle(worker.model());
+    EXPECT_NEAR(table.total(rank, sum(worker.parameters)), expected, 0.01);
+  });
 }
 
 // Time is what it says: a second for every message that arrives, and whatever the rank's own work is said to take.
