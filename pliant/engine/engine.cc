@@ -145,6 +145,7 @@ class Engine::Impl {
     if (crew_.journal != nullptr)
       crew_.journal->begin_step(working.began(), coming_ ? *coming_ : plan(), epoch_of(coming_ ? *coming_ : plan()));
     ++own_steps_;
+    updates_->forget_sent();
     while (updates_->next() && updates_->next()->due <= own_steps_) {
       land(model);
       stepped.landed = true;
@@ -365,8 +366,8 @@ class Engine::Impl {
     return tensors;
   }
 
-  // A rank that has come here goes on exchanging with those that have not, until one exchange finds everybody here. Returns
-  // whether there is still a base: the last exchange may have been one that changes the kind, on all ranks.
+  // A rank that has come here goes on exchanging with those that have not, until one exchange finds everybody here and is not
+  // void. Returns whether there is still a base: the last exchange may have been one that changes the kind, on all ranks.
   bool exchange_until_all_are_here(const Model& model) {
     crew_.fault.check();
     if (kind_ != plan::Kind::kUpdates) {
@@ -375,8 +376,8 @@ class Engine::Impl {
     }
     require(updates_ != nullptr && updates_->based(), "engine: settling without a base");
     const Working working(crew_);
-    do {
     bool is_void = false;
+    do {
       is_void = exchange(model, Settling::kYes).is_void;
       if (kind_ != plan::Kind::kUpdates) return false;
     } while (is_void || !all_settled());
@@ -433,16 +434,17 @@ class Engine::Impl {
       gradients_.forget();
       kind_ = plan::Kind::kGradients;
     }
-    return finite;
+    return exchanged;
   }
 
-  void land(const Model& model) {
+  // Returns whether it was void.
+  bool land(const Model& model) {
     const Updates::Sending landing = *updates_->next();
     const auto report = updates_->land(model);
     if (!report.is_void && report.updated_fraction > 0) results_[landing.number] = report.updated_fraction;
+    return report.is_void;
   }
 
-    return report.is_void;
   void land_all(const Model& model) {
     while (updates_->next()) land(model);
   }

@@ -542,6 +542,14 @@ TEST(Updates, WithoutLanesComputeIsTheRanksOwnWork) {
   });
 }
 
+std::size_t cleared_by(const Engine& engine) {
+  Worker momentum(0);  // all ones
+  engine.clear_at_sent(momentum.model().parameters);
+  std::size_t cleared = 0;
+  for (const auto& tensor : momentum.parameters) cleared += static_cast<std::size_t>(std::ranges::count(tensor, 0.0F));
+  return cleared;
+}
+
 TEST(Updates, ClearsWhereEntriesWereSent) {
   run_engines("momentum", 2, 1, [&](int rank, Communicators communicators) {
     Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=0 union density=1%"));
@@ -550,11 +558,43 @@ TEST(Updates, ClearsWhereEntriesWereSent) {
     engine.rebase(worker.model());
     worker.optimize(0);
     engine.step(worker.model());
-    Worker momentum(rank);  // all ones
-    engine.clear_at_sent(momentum.model().parameters);
-    std::size_t cleared = 0;
-    for (const auto& tensor : momentum.parameters) cleared += static_cast<std::size_t>(std::ranges::count(tensor, 0.0F));
-    EXPECT_EQ(cleared, 30U) << "1 % of 3,000";
+    EXPECT_EQ(cleared_by(engine), 30U) << "1 % of 3,000";
+  });
+}
+
+// The plan in force may be another by the time an exchange lands.
+TEST(Updates, WhatIsClearedGoesByThePlansThatLanded) {
+  run_engines("momentum, late", 2, 1, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=2 union density=1%"));
+    Worker worker(rank);
+    worker.buffers.clear();
+    engine.rebase(worker.model());
+    const auto step = [&](std::uint64_t number) {
+      worker.optimize(number);
+      engine.step(worker.model());
+      return cleared_by(engine);
+    };
+    EXPECT_EQ(step(0), 0U);
+    EXPECT_EQ(step(1), 0U);
+    EXPECT_EQ(step(2), 30U);
+    engine.set_plan(plan::parse_pins("updates every=1 late=0 union density=10%"));
+    const std::size_t both = step(3);  // the two in flight, at 1 %, and one of 10 % that does not count
+    EXPECT_GT(both, 30U);
+    EXPECT_LE(both, 60U);
+    EXPECT_EQ(step(4), 0U);
+  });
+}
+
+TEST(Updates, ARunOfUpdatesHasOneResidual) {
+  run_engines("memory", 2, 1, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=0 union density=1%"));
+    Worker worker(rank);
+    worker.buffers.clear();
+    engine.rebase(worker.model());
+    engine.step(worker.model());
+    EXPECT_EQ(engine.summary().memory.residual, 3000 * sizeof(float));
+    engine.restore(engine.state());
+    EXPECT_EQ(engine.summary().memory.residual, 3000 * sizeof(float));
   });
 }
 

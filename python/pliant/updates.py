@@ -32,9 +32,6 @@ from pliant.watch import out_of_graphs
 
 log = logging.getLogger("pliant")
 
-# Momentum at entries that were sent is cleared up to this density, at every=1: our trials gained by it up to here and lost from 3 % on.
-_CLEARED_UP_TO = 0.01
-
 _MOMENTUM = ("momentum_buffer",)
 _MOMENTUM_OF_ADAM = ("momentum_buffer", "exp_avg")
 
@@ -53,6 +50,7 @@ class Updates:
         self._scaler = scaler
         self._momentum = {None: _MOMENTUM, True: _MOMENTUM_OF_ADAM, False: ()}[clear_momentum]
         self._quiet = Quiet(ddp)
+        self._clear_all = clear_momentum is True
         self._engine: _native.Engine | None = None
         self._desk: Desk | None = None
         self._alone = False
@@ -286,10 +284,8 @@ class Updates:
 
     def _clear_momentum(self) -> None:
         engine = self._running()
-        if not self._momentum or engine.every != 1 or engine.density > _CLEARED_UP_TO or " dense" in engine.plan:
-            return
         for key in self._momentum:
-            held = [self.optimizers.momenta(parameter, (key,)) for parameter in self.model.parameters]
+            held = [self.optimizers.momenta(parameter, key, of_all=self._clear_all) for parameter in self.model.parameters]
             if not any(held):
                 continue
             laid_out = [

@@ -191,6 +191,9 @@ def progress_that_is_not_finite(rank: int) -> None:
             loss_of(model, rank, number).backward()
             if rank == 1 and number == 3:
                 next(model.parameters()).grad[0, 0] = float("nan")  # type: ignore[index]
+    rmsprop = lambda model: torch.optim.RMSprop(model.parameters(), lr=0.003, momentum=0.5)  # noqa: E731
+    assert zeros("updates every=1 late=0 union density=1%", optimizer=rmsprop) == 0
+    assert zeros("updates every=1 late=0 union density=1%", optimizer=rmsprop, clear_momentum=True) >= 10
             optimizer.step()
             assert torch.isfinite(models.flat(model)).all(), number
     assert messages.count("was not finite") == (rank == 1), messages.texts
