@@ -166,6 +166,9 @@ def momentum_is_cleared_where_it_was_sent(rank: int) -> None:
         return nn.Sequential(*(nn.Tanh() if isinstance(layer, nn.ReLU) else layer for layer in models.mlp().children()))
 
     def zeros(plan: str, **options: object) -> int:
+    averager = pliant.attach(inside, list(each.values()), "gradients dense")
+    loss_of(inside, rank, 0).backward()
+    averager.close()
         model, optimizer, averager = begin(plan, smooth, **options)  # type: ignore[arg-type]
         for number in range(3):
             models.step(model, optimizer, rank, number)
