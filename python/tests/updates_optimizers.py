@@ -89,6 +89,8 @@ def state_that_some_ranks_do_not_have(rank: int) -> None:
         models.step(model, optimizer, rank, number)
     weight = model.module.even.weight
     assert (weight in optimizer.state) == (rank == 0)
+    if rank == 0:
+        optimizer.state[weight]["of another type"] = torch.ones_like(weight, dtype=torch.float64)
     had = {key: value.clone() for key, value in optimizer.state[weight].items()} if rank == 0 else {}
     averager.set_plan("gradients dense")
     with averager.settled():
@@ -97,6 +99,7 @@ def state_that_some_ranks_do_not_have(rank: int) -> None:
         for key, value in sorted(optimizer.state.get(parameter, {}).items()):
             assert models.alike_on_all_ranks(value.reshape(-1).float()), (key, name)
     assert models.alike_on_all_ranks(models.flat(model))
+    assert optimizer.state[weight]["of another type"].dtype == torch.float64
     for key, value in had.items():
         expected = value if key in ("step", "max_exp_avg_sq") else value / 2
         torch.testing.assert_close(optimizer.state[weight][key], expected)
