@@ -319,7 +319,7 @@ class Updates:
     def _say_once_what_does_not_travel(self) -> None:
         if self.buffers.left and "left" not in self._said:
             self._said.add("left")
-            log.warning("buffers that are not float32 stay as they are on each rank: %s", ", ".join(self.buffers.left))
+            log.warning("buffers that are not dense float32 tensors stay as they are on each rank: %s", ", ".join(self.buffers.left))
         if "sync" not in self._said and any(isinstance(part, nn.SyncBatchNorm) for part in self._ddp.module.modules()):
             self._said.add("sync")
             log.warning("SyncBatchNorm is a collective of its own in every forward: it works, but late= cannot hide it")

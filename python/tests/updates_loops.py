@@ -216,7 +216,16 @@ def sync_batch_norm_is_warned_about(rank: int) -> None:
     with Messages() as messages, contextlib.suppress(ValueError):  # there is none for CPUs
         model = models.ddp(layers)
         pliant.attach(model, models.sgd(model), SOME).close()
-        assert messages.count("SyncBatchNorm") == 1, messages.texts
+    assert messages.count("SyncBatchNorm") == 1, messages.texts
+
+
+def buffers_that_stay_are_named(rank: int) -> None:
+    module = models.mlp()
+    module.register_buffer("wide", torch.zeros(2, dtype=torch.float64))
+    module.register_buffer("columns", torch.zeros(4, 4)[:, :2])
+    with Messages() as messages:
+        begin(SOME, lambda: module)[2].close()
+    assert messages.count("stay as they are on each rank: wide, columns") == 1, messages.texts
 
 
 CHECKS = [
@@ -233,3 +242,4 @@ CHECKS = [
     buffers_travel,
     sync_batch_norm_is_warned_about,
 ]
+    buffers_that_stay_are_named,

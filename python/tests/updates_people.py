@@ -216,3 +216,6 @@ CHECKS = [
     resume,
     another_number_of_ranks,
 ]
+    one = {**averager.state_dict(parameters=False), "rank": 0, "world_size": 1}
+    with pytest.raises(ValueError, match="without parameters=True"):
+        pliant.reshard([one], 2)
