@@ -220,6 +220,7 @@ class Updates:
 
     def own_state(self, *, parameters: bool, optimizers: bool) -> dict[str, Any]:
         if self._kept is None:
+        self.optimizers.forget_positions()
             return self._own.state_dict(parameters=parameters, optimizers=optimizers)
         tensors = [*self.model.parameters, *self.buffers.tensors()]
         agreed = [tensor.detach().clone() for tensor in tensors]
