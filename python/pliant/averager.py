@@ -165,7 +165,9 @@ class Averager(Joinable):
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
         """Of this rank, at the same world size (else `pliant.reshard` first). None or nothing: said once, training goes on."""
         if not state:
-            self._say_once("no state", logging.WARNING, "no averager state to load: what was not sent yet is lost, training goes on")
+            self._say_once("no state", logging.WARNING, "no averager state to load: what was not sent yet is lost, training goes on" + self._first_rebase())
+            if self._updates is not None and self._engine is not None:
+                self._updates.compare_restored({})
             return
         if self._closed is not None:
             raise ContractError("load_state_dict: this averager is closed")
@@ -178,7 +180,10 @@ class Averager(Joinable):
             raise ContractError(f"load_state_dict: a state of kind updates, and {self._no_updates}")
         if self._updates is not None:
             self._updates.check_not_swapped("load_state_dict()")
-        self._engine.restore(checkpoint.read(state, self._known_model(), self._buffers(), rank=rank, world_size=size))
+        read = checkpoint.read(state, self._known_model(), self._buffers(), rank=rank, world_size=size)
+        if self._updates is not None:
+            self._updates.compare_restored(state)
+        self._engine.restore(read)
         self._scale = state.get("scale")
         if self._device is None and state.get("device_residual"):
             raise ContractError("load_state_dict: a state of selector='torch', and this averager selects natively")

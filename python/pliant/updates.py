@@ -23,7 +23,7 @@ from torch.utils.hooks import RemovableHandle
 from pliant import _native, alike, joining, model as models
 from pliant.buffers import Buffers
 from pliant.desk import Desk
-from pliant.errors import ContractError
+from pliant.errors import ContractError, DisagreementError
 from pliant.optimizers import Optimizers
 from pliant.own import Own
 from pliant.quiet import Quiet
@@ -252,7 +252,43 @@ class Updates:
     def _running(self) -> _native.Engine:
         if self._engine is None:
             raise ContractError("this averager is closed")
+    def compare_restored(self, saved: Mapping[str, Any]) -> None:
+        """Collective: states that were saved on different sides of an exchange cannot go on together."""
+        if self._alone:
+            return
+        said = self._meet().gather([saved.get("kind"), saved.get("step")], "load_state_dict: comparing the states")
+        for rank, other in enumerate(said):
+            if other != said[0]:
+                raise DisagreementError(
+                    f"load_state_dict: rank 0 has {_state_of(*said[0])} and rank {rank} {_state_of(*other)}. "
+                    "Where a rank may have skipped a step, save inside averager.settled()."
+                )
+
         return self._engine
+
+    def _check_not_replaced(self) -> None:
+        if self._own.loaded:
+            raise ContractError(
+                "the model's parameters were loaded (load_state_dict) after pliant.attach(): to an exchange that would look like progress. "
+                "Call averager.rebase() on every rank after loading, or averager.load_state_dict() with what averager.state_dict() gave."
+            )
+        if self._strides != self._strides_now():
+            raise ContractError(
+                "the model's memory format was changed (channels_last?) after pliant.attach(): entries are not where the base has them. "
+                "Call averager.rebase() on every rank after changing it."
+            )
+
+    def _strides_now(self) -> list[tuple[int, ...]]:
+        return [tensor.stride() for tensor in (*self.model.parameters, *self.buffers.tensors())]
+
+    def _compare_layouts(self) -> None:
+        said = self._meet().gather(zlib.crc32(repr(self._strides_now()).encode()), "rebase(): comparing memory formats")
+        for rank, other in enumerate(said):
+            if other != said[0]:
+                raise DisagreementError(f"rebase(): rank {rank} has another memory format (channels_last?) than rank 0; change it on every rank")
+
+    def _note_layout(self) -> None:
+        self._strides = self._strides_now()
 
     def _meet(self) -> Desk:
         assert self._desk is not None
@@ -345,4 +381,8 @@ def _as_laid_out(parameter: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 def _write(tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
     with torch.no_grad():
         for tensor, value in zip(tensors, values, strict=True):
+def _state_of(kind: str | None, step: int | None) -> str:
+    return "none" if step is None else f"one of kind {kind}, exchange {step}"
+
+
             tensor.copy_(value)
