@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,7 +21,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
-from pliant import _native, alike, joining, model as models
+from pliant import _native, alike, checkpoint, joining, model as models
 from pliant.buffers import Buffers
 from pliant.desk import Desk
 from pliant.errors import ContractError, DisagreementError
@@ -49,12 +50,13 @@ class Updates:
         self._ddp = ddp
         self._scaler = scaler
         self._momentum = {None: _MOMENTUM, True: _MOMENTUM_OF_ADAM, False: ()}[clear_momentum]
-        self._quiet = Quiet(ddp)
         self._clear_all = clear_momentum is True
+        self._quiet = Quiet(ddp)
         self._engine: _native.Engine | None = None
         self._desk: Desk | None = None
         self._alone = False
         self._based = False
+        self._strides: list[tuple[int, ...]] = []  # when the base was taken
         self._kept: list[torch.Tensor] | None = None  # this rank's own, while the base is in its place
         self._failure: Exception | None = None
         self._own = Own(model, buffers, optimizers)
@@ -107,6 +109,12 @@ class Updates:
         if self._kept is not None:
             raise ContractError(f"{what} inside on_base() or settled(): the base is in the parameters' place there, leave it first")
 
+    def check_as_trained(self) -> None:
+        """Before the parameters are used outside a step: they are what training left there."""
+        if self.training_alone and self._based and self._kept is None:
+            self._own.put_back_if_overwritten()
+            self._check_not_replaced()
+
     # --- the training loop ---
 
     def before_forward(self) -> None:
@@ -136,11 +144,7 @@ class Updates:
             self._take_base("changing to updates")
             return
         self._own.let_go()
-        if self._own.loaded:
-            raise ContractError(
-                "the model's parameters were loaded (load_state_dict) after pliant.attach(): to an exchange that would look like progress. "
-                "Call averager.rebase() on every rank after loading, or averager.load_state_dict() with what averager.state_dict() gave."
-            )
+        self._check_not_replaced()
         engine = self._running()
         engine.note_rates(self.optimizers.rates())
         with self._failing():
@@ -164,6 +168,7 @@ class Updates:
         if not self.training_alone or not self._based or self._kept is not None:
             yield
             return
+        self.check_as_trained()
         engine = self._running()
         tensors = [*self.model.parameters, *self.buffers.tensors()]
         self._kept = [tensor.detach().clone() for tensor in tensors]
@@ -180,6 +185,7 @@ class Updates:
         self._check_nothing_failed()
         if self.training_alone and self._based:
             self.check_not_swapped("settled()")
+            self.check_as_trained()
             with self._failing():
                 self._running().meet(self.model.parameters, self.buffers.tensors())
                 self._after_settling()
@@ -190,6 +196,7 @@ class Updates:
         """Collective: everything lands, what this rank has not sent yet included or kept in the residual; parameters = base."""
         if self.training_alone and self._based:
             self.check_not_swapped("settling")
+            self.check_as_trained()
             self.settle_on(self.model.parameters, self.buffers.tensors())
 
     def settle_on(self, parameters: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> None:
@@ -200,6 +207,8 @@ class Updates:
     def rebase(self) -> None:
         """Collective: rank 0's parameters are the base from now on."""
         self.check_not_swapped("rebase()")
+        if self.training_alone:
+            self._compare_layouts()
         self._own.forget()
         if self._alone:
             return
@@ -211,6 +220,7 @@ class Updates:
                 if not self.in_force:
                     self._become_alike()
         self._based = False
+        self.optimizers.forget_positions()
         if self.in_force:
             self._take_base("rebasing")
         else:
@@ -219,8 +229,8 @@ class Updates:
     # --- state ---
 
     def own_state(self, *, parameters: bool, optimizers: bool) -> dict[str, Any]:
+        self.check_as_trained()
         if self._kept is None:
-        self.optimizers.forget_positions()
             return self._own.state_dict(parameters=parameters, optimizers=optimizers)
         tensors = [*self.model.parameters, *self.buffers.tensors()]
         agreed = [tensor.detach().clone() for tensor in tensors]
@@ -232,26 +242,16 @@ class Updates:
 
     def was_restored(self, saved: Mapping[str, Any]) -> None:
         """The engine has been; now what is this rank's own."""
-        self._based = self.in_force
+        self._based = self.in_force and checkpoint.is_updates(saved)
+        self._note_layout()
         self._own.load_state_dict(saved)
+        if not self.in_force:
+            self._quiet.leave()
 
     def before_state(self) -> None:
         if self._alone and self.in_force:
             self._running().rebase(self.model.parameters, self.buffers.tensors())
 
-    # --- inside ---
-
-    def _after_settling(self) -> None:
-        """Collective: counters are the largest. Or that was the end of updates."""
-        self.optimizers.forget_positions()
-        if self.in_force:
-            self._count_alike()
-        else:
-            self._become_alike()
-
-    def _running(self) -> _native.Engine:
-        if self._engine is None:
-            raise ContractError("this averager is closed")
     def compare_restored(self, saved: Mapping[str, Any]) -> None:
         """Collective: states that were saved on different sides of an exchange cannot go on together."""
         if self._alone:
@@ -264,7 +264,7 @@ class Updates:
                     "Where a rank may have skipped a step, save inside averager.settled()."
                 )
 
-        return self._engine
+    # --- inside ---
 
     def _check_not_replaced(self) -> None:
         if self._own.loaded:
@@ -290,6 +290,19 @@ class Updates:
     def _note_layout(self) -> None:
         self._strides = self._strides_now()
 
+    def _after_settling(self) -> None:
+        """Collective: counters are the largest. Or that was the end of updates."""
+        self.optimizers.forget_positions()
+        if self.in_force:
+            self._count_alike()
+        else:
+            self._become_alike()
+
+    def _running(self) -> _native.Engine:
+        if self._engine is None:
+            raise ContractError("this averager is closed")
+        return self._engine
+
     def _meet(self) -> Desk:
         assert self._desk is not None
         return self._desk
@@ -313,6 +326,7 @@ class Updates:
         if not self._alone and not self._meet().agree(tensors, f"{when}: agreeing on the base"):
             log.info("%s: ranks had different parameters or buffers; rank 0's are the base", when)
         self._running().rebase(self.model.parameters, self.buffers.tensors())
+        self._note_layout()
         self._based = True
         self._own.loaded = False
         self._say_once_what_does_not_travel()
@@ -367,6 +381,10 @@ def _call(method: weakref.WeakMethod[Any]) -> None:
         alive()
 
 
+def _state_of(kind: str | None, step: int | None) -> str:
+    return "none" if step is None else f"one of kind {kind}, exchange {step}"
+
+
 def _as(like: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
     return flat.as_strided(like.shape, _native.layout(like))
 
@@ -381,8 +399,4 @@ def _as_laid_out(parameter: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 def _write(tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
     with torch.no_grad():
         for tensor, value in zip(tensors, values, strict=True):
-def _state_of(kind: str | None, step: int | None) -> str:
-    return "none" if step is None else f"one of kind {kind}, exchange {step}"
-
-
             tensor.copy_(value)
