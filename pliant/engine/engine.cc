@@ -155,13 +155,14 @@ class Engine::Impl {
     if (crew_.journal != nullptr)
       crew_.journal->begin_step(working.began(), coming_ ? *coming_ : plan(), epoch_of(coming_ ? *coming_ : plan()));
     ++own_steps_;
+    updates_->forget_sent();
     while (updates_->next() && updates_->next()->due <= own_steps_) {
       land(model);
       stepped.landed = true;
     }
     if (own_steps_ >= next_exchange_) {
       stepped.sent = true;
-      stepped.finite = exchange(model, Settling::kNo);
+      stepped.finite = exchange(model, Settling::kNo).finite;
       stepped.landed = stepped.landed || !plan_->late;
     }
     return stepped;
@@ -382,8 +383,8 @@ class Engine::Impl {
     return tensors;
   }
 
-  // A rank that has come here goes on exchanging with those that have not, until one exchange finds everybody here. Returns
-  // whether there is still a base: the last exchange may have been one that changes the kind, on all ranks.
+  // A rank that has come here goes on exchanging with those that have not, until one exchange finds everybody here and is not
+  // void. Returns whether there is still a base: the last exchange may have been one that changes the kind, on all ranks.
   bool exchange_until_all_are_here(const Model& model) {
     crew_.fault.check();
     if (kind_ != plan::Kind::kUpdates) {
@@ -392,10 +393,11 @@ class Engine::Impl {
     }
     require(updates_ != nullptr && updates_->based(), "engine: settling without a base");
     const Working working(crew_);
+    bool is_void = false;
     do {
-      exchange(model, Settling::kYes);
+      is_void = exchange(model, Settling::kYes).is_void;
       if (kind_ != plan::Kind::kUpdates) return false;
-    } while (!all_settled());
+    } while (is_void || !all_settled());
     return true;
   }
 
@@ -416,7 +418,12 @@ class Engine::Impl {
     kind_ = plan::Kind::kUpdates;  // from the next backward on
   }
 
-  bool exchange(const Model& model, Settling settling) {
+  struct Exchanged {
+    bool finite = true;    // this rank's progress
+    bool is_void = false;  // it landed at once and moved nothing, on all ranks
+  };
+
+  Exchanged exchange(const Model& model, Settling settling) {
     const Choice choice = choose();
     const bool leaving = choice.plan.kind != plan::Kind::kUpdates;
     const plan::Plan next = leaving ? flush_of(plan::Kind::kUpdates, plan_) : choice.plan;
@@ -437,20 +444,22 @@ class Engine::Impl {
     if (round_ > lag) sending.hashed = round_ - 1 - lag;
     ++round_;
     next_exchange_ = own_steps_ + static_cast<std::uint64_t>(next.every);
-    const bool finite = updates_->send(model, sending);
-    if (at_once) land(model);
-    if (leaving) {
+    Exchanged exchanged{.finite = updates_->send(model, sending)};
+    if (at_once) exchanged.is_void = land(model);
+    if (leaving && !exchanged.is_void) {  // a void sent everything back to the residual: the next exchange flushes it
       updates_->forget_base();
       gradients_.forget();
       kind_ = plan::Kind::kGradients;
     }
-    return finite;
+    return exchanged;
   }
 
-  void land(const Model& model) {
+  // Returns whether it was void.
+  bool land(const Model& model) {
     const Updates::Sending landing = *updates_->next();
     const auto report = updates_->land(model);
     if (!report.is_void && report.updated_fraction > 0) results_[landing.number] = {report.updated_fraction, report.aggregate_gain};
+    return report.is_void;
   }
 
   void land_all(const Model& model) {

@@ -155,7 +155,7 @@ class Engine {
   void rebase(const Model& model);
   [[nodiscard]] std::vector<std::vector<float>> base() const;            // by parameter
   [[nodiscard]] std::vector<std::vector<float>> agreed_buffers() const;  // the same of the buffers
-  // Zeroes `tensors`, shaped as the parameters, where entries of this rank left in the exchange that landed last.
+  // Zeroes `tensors`, shaped as the parameters, where this rank's entries landed in the last step(), at every=1 and at most 1 %.
   void clear_at_sent(Tensors tensors) const;
   // A hash of this rank's learning rates, compared between ranks.
   void note_rates(std::uint32_t rates);

@@ -132,12 +132,15 @@ Gradients::Gradients(Crew& crew, const Options& options, std::vector<std::size_t
       options_(options),
       sizes_(std::move(parameter_sizes)),
       arrangement_(sizes_, default_units(sizes_)),
-      residual_(arrangement_.size()),
-      clip_norm_(options.clip_norm) {
-  std::ranges::fill(residual_.span(), 0.0F);
-}
+      clip_norm_(options.clip_norm) {}
 
 Gradients::~Gradients() = default;
+
+void Gradients::make_residual() {
+  if (residual_.size() > 0) return;
+  residual_ = Buffer<float>(arrangement_.size());
+  std::ranges::fill(residual_.span(), 0.0F);
+}
 
 void Gradients::arrange(Arrangement next) {
   groups_.clear();
@@ -148,6 +151,7 @@ void Gradients::arrange(Arrangement next) {
 
 void Gradients::form_groups(plan::Fusion fusion) {
   if (fusion_ == fusion) return;
+  make_residual();
   groups_.clear();
   group_of_.assign(sizes_.size(), 0);
   fusion_ = fusion;
@@ -476,13 +480,11 @@ void Gradients::write(State& state) const {
   for (const Group& group : groups_) state.voted.push_back(group.bucket->voted.value_or(-1));
   state.last_norm = last_norm_;
   for (std::size_t p = 0; p < sizes_.size(); ++p) {
+    auto& saved = state.residual.emplace_back();
+    if (residual_.size() == 0) continue;
     const Range place = arrangement_.place(static_cast<int>(p));
     const auto span = residual_.span().subspan(place.begin, place.count);
-    if (all_zero(span)) {
-      state.residual.emplace_back();
-    } else {
-      state.residual.emplace_back(span.begin(), span.end());
-    }
+    if (!all_zero(span)) saved.assign(span.begin(), span.end());
   }
 }
 
@@ -503,7 +505,9 @@ void Gradients::read(const State& state) {
   voted_ = state.voted;
   unsent_ = true;
   last_norm_ = state.last_norm;
-  std::ranges::fill(residual_.span(), 0.0F);
+  residual_ = {};
+  if (std::ranges::all_of(state.residual, [](const auto& part) { return part.empty(); })) return;
+  make_residual();
   for (std::size_t p = 0; p < sizes_.size(); ++p) {
     std::ranges::copy(state.residual[p],
                       residual_.span().begin() + static_cast<std::ptrdiff_t>(arrangement_.place(static_cast<int>(p)).begin));

@@ -55,6 +55,7 @@ class Gradients {
   };
   class Resting;
 
+  void make_residual();
   void arrange(Arrangement next);
   void prepare(Step& step);
   void void_together(Step& step);
@@ -74,7 +75,7 @@ class Gradients {
   const Options& options_;
   const std::vector<std::size_t> sizes_;
   Arrangement arrangement_;
-  Buffer<float> residual_;
+  Buffer<float> residual_;  // from the first step on: a run of updates needs none
   std::vector<Group> groups_;
   std::vector<std::size_t> group_of_;  // by parameter
   std::optional<plan::Fusion> fusion_;

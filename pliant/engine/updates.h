@@ -91,8 +91,10 @@ class Updates {
   [[nodiscard]] const Side& buffers() const { return buffers_; }
   [[nodiscard]] std::size_t in_flight_bytes() const;
   [[nodiscard]] std::size_t scratch_bytes() const;
-  // Where the last exchange that landed had taken entries of this rank: zero in `tensors`, shaped as the parameters.
+  // Where exchanges that landed since forget_sent() had taken entries of this rank, if their plans were sparse enough: zero in
+  // `tensors`, shaped as the parameters.
   void clear_at_sent(Tensors tensors) const;
+  void forget_sent() { sent_.clear(); }
 
   void write(State& state);
   void read(const State& state);
@@ -115,7 +117,7 @@ class Updates {
   bool based_ = false;
   std::deque<std::shared_ptr<Air>> air_;           // oldest first
   std::vector<std::vector<float>> aside_;          // progress, by side; none: it is in the parameters
-  std::vector<float> last_sent_;                   // own part that landed last; only kept where asked for
+  std::vector<bool> sent_;                         // by entry; none: nothing to clear
   std::uint64_t launched_ = 0;                     // by this engine
   std::map<std::uint64_t, std::uint32_t> hashes_;  // of the base, by the exchange that had just landed
   std::optional<Seconds> last_sending_;

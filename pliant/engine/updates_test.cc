@@ -404,7 +404,13 @@ TEST(Updates, ProgressThatIsNotFiniteVoidsTheExchangeAndSendsItsRankBack) {
         worker.optimize(step);
         const bool bad = rank == 1 && (step == 5 || step == 6);
         if (bad) worker.parameters[2][7] = std::numeric_limits<float>::quiet_NaN();
+        const auto agreed = engine.agreed_buffers();
+        const auto buffers = worker.buffers;
         EXPECT_EQ(engine.step(worker.model()).finite, !bad);
+        const bool at_once = plan.find("late=0") != std::string::npos;
+        const bool is_void = at_once && (step == 5 || step == 6);
+        EXPECT_TRUE(!is_void || engine.agreed_buffers() == agreed) << "a void moves no buffers";
+        EXPECT_TRUE(!is_void || bad || worker.buffers == buffers);
         // What the bad rank learnt in that step is lost, as it should be: only its NaN could be told from the rest.
         double own = worker.learnt - before;
         if (bad) own = 0;
@@ -447,6 +453,56 @@ TEST(Updates, ARankThatIsNeverFiniteIsNamed) {
   }
 }
 
+// The exchange that flushes what is unsent is void: the next one flushes, and only then the kind is left.
+TEST(Updates, AVoidFlushLosesNothing) {
+  for (const std::string how : {"stepping", "meeting", "settling"}) {
+    Table table(3);
+    Bases bases;
+    run_engines("a void flush, " + how, 3, 1, [&](int rank, Communicators communicators) {
+      Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=1 union density=10%"),
+                    named("b", kBufferSizes));
+      Worker worker(rank);
+      engine.rebase(worker.model());
+      for (std::uint64_t step = 0; step < 5; ++step) {
+        worker.optimize(step);
+        engine.step(worker.model());
+      }
+      const double mean = table.total(rank, sum(worker.parameters) + sum(engine.state().residual));
+      engine.set_plan(plan::parse_pins("gradients dense"));
+      if (rank == 1) worker.parameters[2][7] = std::numeric_limits<float>::quiet_NaN();
+      if (how == "stepping") {
+        EXPECT_EQ(engine.step(worker.model()).finite, rank != 1);
+        EXPECT_EQ(engine.kind(), plan::Kind::kUpdates) << "nothing was flushed";
+        engine.step(worker.model());
+      } else if (how == "meeting") {
+        engine.meet(worker.model());
+      } else {
+        engine.settle(worker.model());
+      }
+      EXPECT_EQ(engine.kind(), plan::Kind::kGradients);
+      EXPECT_EQ(engine.summary().voids, 1U);
+      EXPECT_NEAR(table.total(rank, sum(worker.parameters)), mean, 0.05) << how;
+      bases.compare(0, worker.parameters);
+    });
+  }
+}
+
+// What a void gave back to the residuals is sent again before all are done.
+TEST(Updates, SettlingGoesOnAfterAVoid) {
+  Table table(2);
+  run_engines("a void while settling", 2, 1, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=0 dense"), named("b", kBufferSizes));
+    Worker worker(rank);
+    engine.rebase(worker.model());
+    worker.optimize(0);
+    if (rank == 1) worker.parameters[0][0] = 1;  // it goes back to the base
+    const double expected = table.total(rank, sum(worker.parameters));
+    if (rank == 1) worker.parameters[0][0] = std::numeric_limits<float>::quiet_NaN();
+    engine.settle(worker.model());
+    EXPECT_NEAR(table.total(rank, sum(worker.parameters)), expected, 0.01);
+  });
+}
+
 // Time is what it says: a second for every message that arrives, and whatever the rank's own work is said to take.
 class Clocked final : public comm::Communicator {
  public:
@@ -486,6 +542,14 @@ TEST(Updates, WithoutLanesComputeIsTheRanksOwnWork) {
   });
 }
 
+std::size_t cleared_by(const Engine& engine) {
+  Worker momentum(0);  // all ones
+  engine.clear_at_sent(momentum.model().parameters);
+  std::size_t cleared = 0;
+  for (const auto& tensor : momentum.parameters) cleared += static_cast<std::size_t>(std::ranges::count(tensor, 0.0F));
+  return cleared;
+}
+
 TEST(Updates, ClearsWhereEntriesWereSent) {
   run_engines("momentum", 2, 1, [&](int rank, Communicators communicators) {
     Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=0 union density=1%"));
@@ -494,11 +558,43 @@ TEST(Updates, ClearsWhereEntriesWereSent) {
     engine.rebase(worker.model());
     worker.optimize(0);
     engine.step(worker.model());
-    Worker momentum(rank);  // all ones
-    engine.clear_at_sent(momentum.model().parameters);
-    std::size_t cleared = 0;
-    for (const auto& tensor : momentum.parameters) cleared += static_cast<std::size_t>(std::ranges::count(tensor, 0.0F));
-    EXPECT_EQ(cleared, 30U) << "1 % of 3,000";
+    EXPECT_EQ(cleared_by(engine), 30U) << "1 % of 3,000";
+  });
+}
+
+// The plan in force may be another by the time an exchange lands.
+TEST(Updates, WhatIsClearedGoesByThePlansThatLanded) {
+  run_engines("momentum, late", 2, 1, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=2 union density=1%"));
+    Worker worker(rank);
+    worker.buffers.clear();
+    engine.rebase(worker.model());
+    const auto step = [&](std::uint64_t number) {
+      worker.optimize(number);
+      engine.step(worker.model());
+      return cleared_by(engine);
+    };
+    EXPECT_EQ(step(0), 0U);
+    EXPECT_EQ(step(1), 0U);
+    EXPECT_EQ(step(2), 30U);
+    engine.set_plan(plan::parse_pins("updates every=1 late=0 union density=10%"));
+    const std::size_t both = step(3);  // the two in flight, at 1 %, and one of 10 % that does not count
+    EXPECT_GT(both, 30U);
+    EXPECT_LE(both, 60U);
+    EXPECT_EQ(step(4), 0U);
+  });
+}
+
+TEST(Updates, ARunOfUpdatesHasOneResidual) {
+  run_engines("memory", 2, 1, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes), options("updates every=1 late=0 union density=1%"));
+    Worker worker(rank);
+    worker.buffers.clear();
+    engine.rebase(worker.model());
+    engine.step(worker.model());
+    EXPECT_EQ(engine.summary().memory.residual, 3000 * sizeof(float));
+    engine.restore(engine.state());
+    EXPECT_EQ(engine.summary().memory.residual, 3000 * sizeof(float));
   });
 }
 

@@ -159,9 +159,6 @@ void bind_engine(py::module_& module) {
           "agreed_buffers", [](TensorEngine& self) { return tensors_of(self.engine().agreed_buffers()); }, NoGil())
       .def(
           "note_rates", [](TensorEngine& self, std::uint32_t rates) { self.engine().note_rates(rates); }, py::arg("rates"))
-      .def_property_readonly("every", [](TensorEngine& self) { return self.engine().plan().every; })
-      .def_property_readonly("late", [](TensorEngine& self) { return self.engine().plan().late; })
-      .def_property_readonly("density", [](TensorEngine& self) { return self.engine().plan().density; })
       .def(
           "set_plan", [](TensorEngine& self, const std::string& pins) { self.engine().set_plan(plan::parse_pins(pins)); }, NoGil(),
           py::arg("plan"))

@@ -42,8 +42,8 @@ def make_alike(optimizers: Optimizers, model: Model, desk: Desk) -> None:
     for (place, name, key), (dtype, shape) in sorted(shapes.items()):
         state = optimizers.each[place].state[parameters[name]]
         if not isinstance(state.get(key), torch.Tensor):
-            like = parameters[name]
-            state[key] = torch.zeros_like(like) if list(like.shape) == shape else torch.zeros(shape, dtype=getattr(torch, dtype))
+            like, agreed = parameters[name], getattr(torch, dtype)
+            state[key] = torch.zeros_like(like, dtype=agreed) if list(like.shape) == shape else torch.zeros(shape, dtype=agreed)
         tensor = state[key]
         (maxima if key in _RUNNING_MAXIMA or tensor.dim() == 0 or not tensor.is_floating_point() else means).append(tensor)
     desk.reduce(means, "mean", "averaging the optimizers' state")

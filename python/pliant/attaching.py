@@ -62,7 +62,7 @@ def attach(
     scaler: the GradScaler, if there is one: what is not sent yet is rescaled with the loss.
     buffers: under updates, floating buffers (BatchNorm's statistics) travel with every exchange; False leaves them to each rank.
     clear_momentum: under updates with every=1 and a density of at most 1 %, momentum is cleared at entries that were sent; left
-    out, that of SGD and its kin (momentum_buffer); True: also Adam's; False: none.
+    out, that of SGD and its kin (momentum_buffer); True: also that of Adam, RMSprop and Muon; False: none.
     policy: how what is not pinned is chosen: "auto", the most progress per second; "knee", as the published system; "fixed", not at all.
     dials: numbers that steer it, by name, as docs/control.md lists them: {"p": 0.3} leans towards accuracy.
     log: rank 0 writes a run log there (docs/formats/run-log.md), every rank its own if the path has {rank} in it.

@@ -145,6 +145,7 @@ class Averager(Joinable):
 
     def rebase(self) -> None:
         """Collective, after parameters were loaded or edited: rank 0's are the base from now on; what was in flight or unsent is dropped."""
+        self._restored = True  # whatever was loaded, this is where training begins
         if self._updates is not None:
             self._updates.rebase()
 
@@ -168,9 +169,14 @@ class Averager(Joinable):
         return saved | own
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Of this rank, at the same world size (else `pliant.reshard` first). None or nothing: said once, training goes on."""
+        """Of this rank, at the same world size (else `pliant.reshard` first). None or nothing: said once, training goes on.
+
+        With optimizers attached it is collective: ranks compare from which exchange their states are.
+        """
         if not state:
-            self._say_once("no state", logging.WARNING, "no averager state to load: what was not sent yet is lost, training goes on")
+            self._say_once("no state", logging.WARNING, "no averager state to load: what was not sent yet is lost, training goes on" + self._first_rebase())
+            if self._updates is not None and self._engine is not None:
+                self._updates.compare_restored({})
             return
         if self._closed is not None:
             raise ContractError("load_state_dict: this averager is closed")
@@ -183,7 +189,10 @@ class Averager(Joinable):
             raise ContractError(f"load_state_dict: a state of kind updates, and {self._no_updates}")
         if self._updates is not None:
             self._updates.check_not_swapped("load_state_dict()")
-        self._engine.restore(checkpoint.read(state, self._known_model(), self._buffers(), rank=rank, world_size=size))
+        read = checkpoint.read(state, self._known_model(), self._buffers(), rank=rank, world_size=size)
+        if self._updates is not None:
+            self._updates.compare_restored(state)
+        self._engine.restore(read)
         self._untested = True
         self._scale = state.get("scale")
         if self._device is None and state.get("device_residual"):
@@ -299,6 +308,8 @@ class Averager(Joinable):
         return self._engine.submit(bucket.buffer(), bucket.parameters())
 
     def begin_backward(self) -> None:
+        if self._updates is not None and self._updates.training_alone:
+            self._say_if_not_restored()
         if self._engine is not None and not self._alone and self._device is None and not self._engine.is_updates:
             self._engine.begin_backward()
 
@@ -361,10 +372,7 @@ class Averager(Joinable):
                 f"step {summary.steps} of plan epoch {summary.epoch}, {'restored' if self._restored else 'no state loaded'}",
                 "where to go on from (load the averager's state on all ranks or on none)",
             )
-        if self._optimizer_restored and not self._restored:
-            self._say_once(
-                "not restored", logging.WARNING, "the optimizer was restored and the averager was not: what was not sent yet is lost, training goes on"
-            )
+        self._say_if_not_restored()
         if self._scaler is not None:
             scale = float(self._scaler.get_scale())
             if self._scale is not None and scale != self._scale:
@@ -376,6 +384,15 @@ class Averager(Joinable):
                 self._device.clip_norm = self._options.clip_norm * scale
             elif self._options.clip_norm > 0:
                 self._engine.set_clip_norm(self._options.clip_norm * scale)
+
+    def _say_if_not_restored(self) -> None:
+        if self._optimizer_restored and not self._restored:
+            self._say_once(
+                "not restored", logging.WARNING, "the optimizer was restored and the averager was not: what was not sent yet is lost, training goes on" + self._first_rebase()
+            )
+
+    def _first_rebase(self) -> str:
+        return ". If parameters were loaded after pliant.attach(), call averager.rebase() first" if self._updates is not None and self._updates.training_alone else ""
 
     def _collect(self, bucket: GradBucket) -> Future[torch.Tensor]:
         """A bare hook knows its model only after it has seen every bucket: the first step is a plain all-reduce."""

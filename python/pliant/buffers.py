@@ -34,7 +34,7 @@ class Buffers:
     def __init__(self, module: nn.Module | None = None, ignored: Collection[str] = ()) -> None:
         self.floats: list[Place] = []  # float32, dense: these travel with every exchange
         self.counters: list[Place] = []
-        self.left: list[str] = []  # of other types: each rank keeps its own
+        self.left: list[str] = []  # of other types, or not dense: each rank keeps its own
         if module is None:
             return
         known: set[int] = set()
@@ -49,7 +49,7 @@ class Buffers:
                     self.floats.append(place)
                 elif buffer.dtype in _COUNTERS:
                     self.counters.append(place)
-                elif buffer.dtype != torch.float32:
+                else:
                     self.left.append(place.name)
 
     @property

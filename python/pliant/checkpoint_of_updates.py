@@ -61,14 +61,14 @@ def reshard(old: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     Each new rank starts on the base, with the mean of what the old ranks had beyond it as its residual.
     """
     first = old[0]
+    if any("own_parameters" not in state for state in old):
+        raise ValueError("reshard: these states were saved without parameters=True, and what ranks had beyond the base is in them")
     names = list(first["parameters"])
     base = {name: _landed(first, name) for name in names}
     for state in old[1:]:
         for name in names:
             if not torch.equal(_landed(state, name), base[name]):
                 raise ValueError(f"reshard: the base of {name} differs between ranks 0 and {state['rank']}: states of different exchanges")
-        if "own_parameters" not in state:
-            raise ValueError("reshard: these states were saved without parameters=True, and what ranks had beyond the base is in them")
     residual = {}
     for name in names:
         total = torch.zeros_like(base[name], dtype=torch.float64)

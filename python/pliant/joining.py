@@ -36,6 +36,7 @@ class Joining:
         self._failure: BaseException | None = None
 
     def begin(self, averager: Averager) -> JoinHook:
+        self._updates.check_as_trained()
         self._averager = averager
         self._copy()
         return _Hook(self)

@@ -44,12 +44,12 @@ class Optimizers:
                 for state in optimizer.state.values():
                     state.clear()
 
-    def momenta(self, parameter: torch.Tensor, keys: Collection[str]) -> list[torch.Tensor]:
+    def momenta(self, parameter: torch.Tensor, key: str, *, of_all: bool) -> list[torch.Tensor]:
+        """Of SGD and its kin: those that move by their momentum as it is. Or of all."""
         return [
             state[key]
             for optimizer in self.each
-            if (state := optimizer.state.get(parameter))
-            for key in keys
+            if (of_all or not _rescales(optimizer)) and (state := optimizer.state.get(parameter))
             if isinstance(state.get(key), torch.Tensor) and state[key].shape == parameter.shape
         ]
 
@@ -118,6 +118,10 @@ class Optimizers:
                     "Pass all optimizers: pliant.attach(ddp, [one, other]), or freeze what is not trained before DDP: requires_grad_(False)."
                 )
         return None
+
+
+def _rescales(optimizer: Optimizer) -> bool:
+    return models.divides_by_second_moment(optimizer) or any("Muon" in base.__name__ for base in type(optimizer).__mro__)
 
 
 def _unfit(model: models.Model, module: nn.Module, ignored: Collection[str]) -> str | None:

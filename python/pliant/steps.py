@@ -16,15 +16,15 @@ from pliant.watch import out_of_graphs
 
 
 class Steps:
-    """Calls `completed` after the step of the last optimizer of a round."""
+    """Calls `completed` after the step of the last optimizer of a round. `whole`: a step must see all gradients."""
 
-    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], completed: Callable[[], None]) -> None:
+    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], completed: Callable[[], None], whole: Callable[[], bool]) -> None:
         self._completed = completed
         self._rounds = 0
         self._counts = [0] * len(optimizers)
         self._handles: list[RemovableHandle] = []
         for place, optimizer in enumerate(optimizers):
-            watched = _Depth(optimizer, lambda place=place: self._one_has_stepped(place))  # type: ignore[misc]
+            watched = _Depth(optimizer, lambda place=place: self._one_has_stepped(place), whole)  # type: ignore[misc]
             self._handles.append(optimizer.register_step_pre_hook(out_of_graphs(watched.before)))
             self._handles.append(optimizer.register_step_post_hook(out_of_graphs(watched.after)))
 
@@ -43,14 +43,15 @@ class Steps:
 class _Depth:
     """The hooks of one optimizer fire twice where step() calls its parent's: the outermost counts."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, stepped: Callable[[], None]) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, stepped: Callable[[], None], whole: Callable[[], bool]) -> None:
         self._name = type(optimizer).__name__
         self._stepped = stepped
+        self._whole = whole
         self._depth = 0
         self._outermost: FrameType | None = None  # the step that began it all
 
     def before(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        if _inside_backward():
+        if _inside_backward() and self._whole():
             raise UnsupportedError(
                 f"{self._name}.step() was called inside backward: under updates a step must see all gradients. "
                 "Call it after backward, or use a plan of kind gradients."

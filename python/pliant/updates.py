@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,10 +21,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
-from pliant import _native, alike, joining, model as models
+from pliant import _native, alike, checkpoint, joining, model as models
 from pliant.buffers import Buffers
 from pliant.desk import Desk
-from pliant.errors import ContractError
+from pliant.errors import ContractError, DisagreementError
 from pliant.optimizers import Optimizers
 from pliant.own import Own
 from pliant.quiet import Quiet
@@ -31,9 +32,6 @@ from pliant.steps import Steps
 from pliant.watch import out_of_graphs
 
 log = logging.getLogger("pliant")
-
-# Momentum at entries that were sent is cleared up to this density, at every=1: our trials gained by it up to here and lost from 3 % on.
-_CLEARED_UP_TO = 0.01
 
 _MOMENTUM = ("momentum_buffer",)
 _MOMENTUM_OF_ADAM = ("momentum_buffer", "exp_avg")
@@ -52,11 +50,13 @@ class Updates:
         self._ddp = ddp
         self._scaler = scaler
         self._momentum = {None: _MOMENTUM, True: _MOMENTUM_OF_ADAM, False: ()}[clear_momentum]
+        self._clear_all = clear_momentum is True
         self._quiet = Quiet(ddp)
         self._engine: _native.Engine | None = None
         self._desk: Desk | None = None
         self._alone = False
         self._based = False
+        self._strides: list[tuple[int, ...]] = []  # when the base was taken
         self._kept: list[torch.Tensor] | None = None  # this rank's own, while the base is in its place
         self._failure: Exception | None = None
         self._own = Own(model, buffers, optimizers)
@@ -69,7 +69,7 @@ class Updates:
         """Collective."""
         self._engine, self._desk, self._alone = engine, desk, alone
         me = weakref.WeakMethod(self.completed_step)
-        self._steps = Steps(self.optimizers.each, lambda: _call(me))
+        self._steps = Steps(self.optimizers.each, lambda: _call(me), lambda: engine.is_updates)
         before = weakref.WeakMethod(self.before_forward)
         self._handles.append(self._ddp.register_forward_pre_hook(out_of_graphs(lambda module, inputs: _call(before))))
         self._handles += self._own.watch(self._ddp.module)
@@ -109,6 +109,12 @@ class Updates:
         if self._kept is not None:
             raise ContractError(f"{what} inside on_base() or settled(): the base is in the parameters' place there, leave it first")
 
+    def check_as_trained(self) -> None:
+        """Before the parameters are used outside a step: they are what training left there."""
+        if self.training_alone and self._based and self._kept is None:
+            self._own.put_back_if_overwritten()
+            self._check_not_replaced()
+
     # --- the training loop ---
 
     def before_forward(self) -> None:
@@ -138,11 +144,7 @@ class Updates:
             self._take_base("changing to updates")
             return
         self._own.let_go()
-        if self._own.loaded:
-            raise ContractError(
-                "the model's parameters were loaded (load_state_dict) after pliant.attach(): to an exchange that would look like progress. "
-                "Call averager.rebase() on every rank after loading, or averager.load_state_dict() with what averager.state_dict() gave."
-            )
+        self._check_not_replaced()
         engine = self._running()
         engine.note_rates(self.optimizers.rates())
         with self._failing():
@@ -166,6 +168,7 @@ class Updates:
         if not self.training_alone or not self._based or self._kept is not None:
             yield
             return
+        self.check_as_trained()
         engine = self._running()
         tensors = [*self.model.parameters, *self.buffers.tensors()]
         self._kept = [tensor.detach().clone() for tensor in tensors]
@@ -182,6 +185,7 @@ class Updates:
         self._check_nothing_failed()
         if self.training_alone and self._based:
             self.check_not_swapped("settled()")
+            self.check_as_trained()
             with self._failing():
                 self._running().meet(self.model.parameters, self.buffers.tensors())
                 self._after_settling()
@@ -192,6 +196,7 @@ class Updates:
         """Collective: everything lands, what this rank has not sent yet included or kept in the residual; parameters = base."""
         if self.training_alone and self._based:
             self.check_not_swapped("settling")
+            self.check_as_trained()
             self.settle_on(self.model.parameters, self.buffers.tensors())
 
     def settle_on(self, parameters: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> None:
@@ -202,6 +207,8 @@ class Updates:
     def rebase(self) -> None:
         """Collective: rank 0's parameters are the base from now on."""
         self.check_not_swapped("rebase()")
+        if self.training_alone:
+            self._compare_layouts()
         self._own.forget()
         if self._alone:
             return
@@ -213,6 +220,7 @@ class Updates:
                 if not self.in_force:
                     self._become_alike()
         self._based = False
+        self.optimizers.forget_positions()
         if self.in_force:
             self._take_base("rebasing")
         else:
@@ -221,6 +229,7 @@ class Updates:
     # --- state ---
 
     def own_state(self, *, parameters: bool, optimizers: bool) -> dict[str, Any]:
+        self.check_as_trained()
         if self._kept is None:
             return self._own.state_dict(parameters=parameters, optimizers=optimizers)
         tensors = [*self.model.parameters, *self.buffers.tensors()]
@@ -233,14 +242,53 @@ class Updates:
 
     def was_restored(self, saved: Mapping[str, Any]) -> None:
         """The engine has been; now what is this rank's own."""
-        self._based = self.in_force
+        self._based = self.in_force and checkpoint.is_updates(saved)
+        self._note_layout()
         self._own.load_state_dict(saved)
+        if not self.in_force:
+            self._quiet.leave()
 
     def before_state(self) -> None:
         if self._alone and self.in_force:
             self._running().rebase(self.model.parameters, self.buffers.tensors())
 
+    def compare_restored(self, saved: Mapping[str, Any]) -> None:
+        """Collective: states that were saved on different sides of an exchange cannot go on together."""
+        if self._alone:
+            return
+        said = self._meet().gather([saved.get("kind"), saved.get("step")], "load_state_dict: comparing the states")
+        for rank, other in enumerate(said):
+            if other != said[0]:
+                raise DisagreementError(
+                    f"load_state_dict: rank 0 has {_state_of(*said[0])} and rank {rank} {_state_of(*other)}. "
+                    "Where a rank may have skipped a step, save inside averager.settled()."
+                )
+
     # --- inside ---
+
+    def _check_not_replaced(self) -> None:
+        if self._own.loaded:
+            raise ContractError(
+                "the model's parameters were loaded (load_state_dict) after pliant.attach(): to an exchange that would look like progress. "
+                "Call averager.rebase() on every rank after loading, or averager.load_state_dict() with what averager.state_dict() gave."
+            )
+        if self._strides != self._strides_now():
+            raise ContractError(
+                "the model's memory format was changed (channels_last?) after pliant.attach(): entries are not where the base has them. "
+                "Call averager.rebase() on every rank after changing it."
+            )
+
+    def _strides_now(self) -> list[tuple[int, ...]]:
+        return [tensor.stride() for tensor in (*self.model.parameters, *self.buffers.tensors())]
+
+    def _compare_layouts(self) -> None:
+        said = self._meet().gather(zlib.crc32(repr(self._strides_now()).encode()), "rebase(): comparing memory formats")
+        for rank, other in enumerate(said):
+            if other != said[0]:
+                raise DisagreementError(f"rebase(): rank {rank} has another memory format (channels_last?) than rank 0; change it on every rank")
+
+    def _note_layout(self) -> None:
+        self._strides = self._strides_now()
 
     def _after_settling(self) -> None:
         """Collective: counters are the largest. Or that was the end of updates."""
@@ -278,6 +326,7 @@ class Updates:
         if not self._alone and not self._meet().agree(tensors, f"{when}: agreeing on the base"):
             log.info("%s: ranks had different parameters or buffers; rank 0's are the base", when)
         self._running().rebase(self.model.parameters, self.buffers.tensors())
+        self._note_layout()
         self._based = True
         self._own.loaded = False
         self._say_once_what_does_not_travel()
@@ -286,10 +335,8 @@ class Updates:
 
     def _clear_momentum(self) -> None:
         engine = self._running()
-        if not self._momentum or engine.every != 1 or engine.density > _CLEARED_UP_TO or " dense" in engine.plan:
-            return
         for key in self._momentum:
-            held = [self.optimizers.momenta(parameter, (key,)) for parameter in self.model.parameters]
+            held = [self.optimizers.momenta(parameter, key, of_all=self._clear_all) for parameter in self.model.parameters]
             if not any(held):
                 continue
             laid_out = [
@@ -323,7 +370,7 @@ class Updates:
     def _say_once_what_does_not_travel(self) -> None:
         if self.buffers.left and "left" not in self._said:
             self._said.add("left")
-            log.warning("buffers that are not float32 stay as they are on each rank: %s", ", ".join(self.buffers.left))
+            log.warning("buffers that are not dense float32 tensors stay as they are on each rank: %s", ", ".join(self.buffers.left))
         if "sync" not in self._said and any(isinstance(part, nn.SyncBatchNorm) for part in self._ddp.module.modules()):
             self._said.add("sync")
             log.warning("SyncBatchNorm is a collective of its own in every forward: it works, but late= cannot hide it")
@@ -332,6 +379,10 @@ class Updates:
 def _call(method: weakref.WeakMethod[Any]) -> None:
     if (alive := method()) is not None:
         alive()
+
+
+def _state_of(kind: str | None, step: int | None) -> str:
+    return "none" if step is None else f"one of kind {kind}, exchange {step}"
 
 
 def _as(like: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:

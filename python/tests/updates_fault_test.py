@@ -79,7 +79,7 @@ EVERYWHERE = ("stepping", "settling", "late in settling", "changing kind")
     ("how", "where", "plan"),
     [(how, where, PLAN) for how in ("SIGKILL", "SIGSTOP") for where in EVERYWHERE]
     + [("exception", where, PLAN) for where in EVERYWHERE[::3]]
-    + [("SIGKILL", "stepping", "updates every=2 late=0 srs density=5%")],
+    + [("SIGKILL", "stepping", plan) for plan in ("updates every=2 late=0 srs density=5%", "updates every=1 late=2 dense")],
 )
 def test_the_others_name_the_culprit(how: str, where: str, plan: str) -> None:
     texts = world.run(on_some_rank, how, where, plan, ranks=3, expected_to_die=(1,), farewell=False)

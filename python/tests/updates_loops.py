@@ -7,6 +7,7 @@ import contextlib
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.join import Join
 
@@ -31,11 +32,21 @@ def a_scaler_skips_a_step_on_one_rank(rank: int) -> None:
         with averager.settled():
             assert models.alike_on_all_ranks(models.flat(model))
         averager.set_plan("gradients dense")
+        least: dict[int, float] = {}  # the smallest scale when updates were left, by the step that uses it
         for number in range(16, 24):
             optimizer.zero_grad()
-            scaler.scale(loss_of(model, rank, number)).backward()
+            loss = loss_of(model, rank, number)
+            assert scaler.get_scale() == least.get(number, scaler.get_scale())
+            scaler.scale(loss).backward()
+            own = torch.tensor([scaler.get_scale()])
             scaler.step(optimizer)
             scaler.update()
+            if not least and not averager._updates.in_force:  # type: ignore[union-attr]
+                smallest = own.clone()
+                dist.all_reduce(smallest, dist.ReduceOp.MIN)
+                assert (own > smallest) == (rank == 0)
+                least[number + 1] = smallest.item()
+        assert least
         assert averager.plan.startswith("gradients")
         assert models.alike_on_all_ranks(torch.tensor([scaler.get_scale()]))
         assert models.alike_on_all_ranks(models.flat(model))
@@ -60,6 +71,22 @@ def loops_that_set_synchronisation_themselves(rank: int) -> None:
         results.append(models.flat(model))
         averager.close()
     assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+
+
+def gradients_stay_this_ranks_own(rank: int) -> None:
+    """Also where DDP does average: its hook gets the buckets, and gives them back as they are."""
+    model, _, averager = begin()
+    buckets = []
+    averager._updates.saw_bucket = lambda: buckets.append(1)  # type: ignore[union-attr,method-assign]
+    model.module.register_forward_hook(lambda *_: setattr(model, "require_backward_grad_sync", True))
+    for number in range(3):
+        own = torch.autograd.grad(loss_of(model.module, rank, number), list(model.parameters()))
+        model.zero_grad()
+        loss_of(model, rank, number).backward()
+        for gradient, parameter in zip(own, model.parameters(), strict=True):
+            assert torch.equal(gradient, parameter.grad), number  # type: ignore[arg-type]
+    assert len(buckets) >= 3
+    averager.close()
 
 
 def closures_schedulers_groups_and_clipping(rank: int) -> None:
@@ -170,6 +197,12 @@ def compiled(rank: int) -> None:
     steps(model, optimizer, rank, 6)
     assert averager.summary().own_steps == 6
     assert "0.weight" in averager.base()
+    step = torch.compile(optimizer.step, backend="aot_eager")
+    for number in range(6, 10):
+        optimizer.zero_grad()
+        loss_of(model, rank, number).backward()
+        step()
+    assert averager.summary().own_steps == 10 and models.alike_on_all_ranks(flat_base(averager))
     averager.close()
 
 
@@ -212,16 +245,26 @@ def buffers_travel(rank: int) -> None:
 
 
 def sync_batch_norm_is_warned_about(rank: int) -> None:
-    layers = nn.Sequential(nn.Linear(10, 4), nn.SyncBatchNorm(4), nn.Linear(4, 2))
-    with Messages() as messages, contextlib.suppress(ValueError):  # there is none for CPUs
-        model = models.ddp(layers)
+    model = models.ddp(models.mlp())
+    model.module.add_module("norm", nn.SyncBatchNorm(2, affine=False))  # after DDP, which refuses it on CPUs
+    with Messages() as messages:
         pliant.attach(model, models.sgd(model), SOME).close()
-        assert messages.count("SyncBatchNorm") == 1, messages.texts
+    assert messages.count("SyncBatchNorm") == 1, messages.texts
+
+
+def buffers_that_stay_are_named(rank: int) -> None:
+    module = models.mlp()
+    module.register_buffer("wide", torch.zeros(2, dtype=torch.float64))
+    module.register_buffer("columns", torch.zeros(4, 4)[:, :2])
+    with Messages() as messages:
+        begin(SOME, lambda: module)[2].close()
+    assert messages.count("stay as they are on each rank: wide, columns") == 1, messages.texts
 
 
 CHECKS = [
     a_scaler_skips_a_step_on_one_rank,
     loops_that_set_synchronisation_themselves,
+    gradients_stay_this_ranks_own,
     closures_schedulers_groups_and_clipping,
     close_and_attach_again,
     ranges_for_the_profiler,
@@ -232,4 +275,5 @@ CHECKS = [
     uneven_inputs,
     buffers_travel,
     sync_batch_norm_is_warned_about,
+    buffers_that_stay_are_named,
 ]

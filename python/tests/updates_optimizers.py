@@ -89,6 +89,8 @@ def state_that_some_ranks_do_not_have(rank: int) -> None:
         models.step(model, optimizer, rank, number)
     weight = model.module.even.weight
     assert (weight in optimizer.state) == (rank == 0)
+    if rank == 0:
+        optimizer.state[weight]["of another type"] = torch.ones_like(weight, dtype=torch.float64)
     had = {key: value.clone() for key, value in optimizer.state[weight].items()} if rank == 0 else {}
     averager.set_plan("gradients dense")
     with averager.settled():
@@ -97,6 +99,7 @@ def state_that_some_ranks_do_not_have(rank: int) -> None:
         for key, value in sorted(optimizer.state.get(parameter, {}).items()):
             assert models.alike_on_all_ranks(value.reshape(-1).float()), (key, name)
     assert models.alike_on_all_ranks(models.flat(model))
+    assert optimizer.state[weight]["of another type"].dtype == torch.float64
     for key, value in had.items():
         expected = value if key in ("step", "max_exp_avg_sq") else value / 2
         torch.testing.assert_close(optimizer.state[weight][key], expected)
@@ -104,21 +107,25 @@ def state_that_some_ranks_do_not_have(rank: int) -> None:
 
 
 def lbfgs_forgets_its_history(rank: int) -> None:
-    model = models.ddp(models.mlp())
-    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
-    averager = pliant.attach(model, optimizer, "updates every=2 late=0 dense")
-    for number in range(6):
+    for late in (0, 1):
+        model = models.ddp(models.mlp())
+        optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
+        averager = pliant.attach(model, optimizer, f"updates every=2 late={late} dense")
+        for number in range(7):
 
-        def closure() -> torch.Tensor:
-            optimizer.zero_grad()
-            loss = loss_of(model, rank, number)  # noqa: B023
-            loss.backward()
-            return loss
+            def closure() -> torch.Tensor:
+                optimizer.zero_grad()  # noqa: B023
+                loss = loss_of(model, rank, number)  # noqa: B023
+                loss.backward()
+                return loss
 
-        optimizer.step(closure)  # type: ignore[arg-type]
-        held = bool(optimizer.state[optimizer._params[0]])
-        assert held == (number % 2 == 0), number
-    averager.close()
+            optimizer.step(closure)  # type: ignore[arg-type]
+            held = bool(optimizer.state[optimizer._params[0]])
+            # With late=1, what was sent after one step lands after the next.
+            assert held == (number == 0 or (late == 0 and number % 2 == 0)), (late, number)
+        averager.rebase()
+        assert not optimizer.state[optimizer._params[0]]
+        averager.close()
 
 
 def refused_by_name(rank: int) -> None:
@@ -159,6 +166,9 @@ def refused_by_name(rank: int) -> None:
     with pytest.raises(pliant.UnsupportedError, match="inside backward"):
         loss_of(inside, rank, 0).backward()
     averager.close()
+    averager = pliant.attach(inside, list(each.values()), "gradients dense")
+    loss_of(inside, rank, 0).backward()
+    averager.close()
 
 
 def momentum_is_cleared_where_it_was_sent(rank: int) -> None:
@@ -181,6 +191,9 @@ def momentum_is_cleared_where_it_was_sent(rank: int) -> None:
     assert zeros("updates every=4 late=0 union density=1%") == 0
     assert zeros("updates every=1 late=0 union density=3%") == 0
     assert zeros("updates every=1 late=0 union density=1%", optimizer=adam) == 0
+    rmsprop = lambda model: torch.optim.RMSprop(model.parameters(), lr=0.003, momentum=0.5)  # noqa: E731
+    assert zeros("updates every=1 late=0 union density=1%", optimizer=rmsprop) == 0
+    assert zeros("updates every=1 late=0 union density=1%", optimizer=rmsprop, clear_momentum=True) >= 10
 
 
 def progress_that_is_not_finite(rank: int) -> None:

@@ -119,15 +119,51 @@ def loading_demands_rebase(rank: int) -> None:
             model.module[0].load_state_dict({name.removeprefix("0."): value for name, value in other.items() if name.startswith("0.")})
         else:
             model.module.load_state_dict(other)
-        with pytest.raises(pliant.ContractError, match=r"averager.rebase\(\)"):
-            steps(model, optimizer, rank, 1)
+        loaded = models.flat(model)
+        for use in (averager.close, averager.state_dict, averager.settled().__enter__, averager.on_base().__enter__, lambda: steps(model, optimizer, rank, 1)):
+            assert torch.equal(models.flat(model), loaded), "nothing is lost by asking"
+            with pytest.raises(pliant.ContractError, match=r"averager.rebase\(\)"):
+                use()  # type: ignore[operator]
         model.module.load_state_dict(other)
         averager.rebase()
         assert torch.equal(averager.base()["0.weight"], models.mlp(seed=5)[0].weight)
         assert models.alike_on_all_ranks(models.flat(model))
         steps(model, optimizer, rank, 4)
         assert models.alike_on_all_ranks(flat_base(averager))
+        model.module.load_state_dict(other)
+        averager.rebase()
         averager.close()
+        assert torch.equal(models.flat(model), models.flat(models.mlp(seed=5)))
+
+
+def a_memory_format_that_changes_demands_rebase(rank: int) -> None:
+    model, optimizer, averager = begin("updates every=1 late=1 dense", conv)
+    steps(model, optimizer, rank, 3)
+    model.module.to(memory_format=torch.contiguous_format)
+    with pytest.raises(pliant.ContractError, match=r"memory format.*averager.rebase\(\)"):
+        steps(model, optimizer, rank, 1)
+    averager.rebase()
+    steps(model, optimizer, rank, 3)
+    assert models.alike_on_all_ranks(flat_base(averager))
+    if rank == 1:
+        model.module.to(memory_format=torch.channels_last)
+    with pytest.raises(pliant.DisagreementError, match="rank 1 has another memory format"):
+        averager.rebase()
+    model.module.to(memory_format=torch.channels_last)
+    averager.rebase()
+    averager.close()
+
+
+def optimizer_restored_without_us(rank: int) -> None:
+    model, optimizer, averager = begin()
+    steps(model, optimizer, rank, 2)
+    with Messages() as messages:
+        optimizer.load_state_dict(optimizer.state_dict())
+        steps(model, optimizer, rank, 3)
+        averager.load_state_dict(None)
+    assert messages.count("the averager was not") == 1, messages.texts
+    assert messages.count("no averager state") == 1 and messages.count("call averager.rebase() first") == 2, messages.texts
+    averager.close()
 
 
 def learning_rates_that_differ_are_warned_about(rank: int) -> None:
@@ -143,7 +179,7 @@ def memory_in_the_summary(rank: int) -> None:
     model, optimizer, averager = begin("updates every=1 late=2 dense")
     steps(model, optimizer, rank, 6)
     memory = averager.summary().memory
-    assert memory.base == 4 and memory.residual >= 4 and memory.in_flight == 16, memory
+    assert memory.base == 4 and memory.residual == 4 and memory.in_flight == 16, memory
     averager.close()
 
 
@@ -179,7 +215,58 @@ def resume(rank: int) -> None:
                 assert torch.equal(buffer, model.module.get_buffer(name)), (plan, order, name)
             assert torch.equal(flat_base(resumed), flat_base(averager))
             resumed.close()
+        once = models.flat(model)
+        averager.load_state_dict(saved)  # in mid-run, with other exchanges in the air
+        for number in range(8, 15):
+            models.step(model, optimizer, rank, number)
+        assert torch.equal(models.flat(model), once), plan
         averager.close()
+
+
+def a_state_of_the_other_kind(rank: int) -> None:
+    """What is averaged goes by the state, and then by the plan."""
+    states = {}
+    for plan in ("gradients dense", SOME):
+        model, optimizer, averager = begin(plan)
+        steps(model, optimizer, rank, 4)
+        states[plan] = averager.state_dict()
+        averager.close()
+    model, optimizer, averager = begin(SOME)
+    averager.load_state_dict(states["gradients dense"])
+    assert model.require_backward_grad_sync
+    steps(model, optimizer, rank, 1)
+    assert models.alike_on_all_ranks(models.flat(model)), "a step of gradients"
+    between = averager.state_dict()  # of kind updates, without a base
+    steps(model, optimizer, rank, 4)
+    assert averager.plan.startswith("updates") and models.alike_on_all_ranks(flat_base(averager))
+    averager.load_state_dict(between)
+    steps(model, optimizer, rank, 5)
+    assert models.alike_on_all_ranks(flat_base(averager))
+    averager.close()
+    model, optimizer, averager = begin("gradients dense")
+    steps(model, optimizer, rank, 2)
+    averager.load_state_dict(states[SOME])
+    steps(model, optimizer, rank, 4)
+    assert averager.plan.startswith("gradients") and models.alike_on_all_ranks(models.flat(model))
+    averager.close()
+
+
+def states_of_different_exchanges_are_refused(rank: int) -> None:
+    plan = "updates every=1 late=1 dense"
+    model, optimizer, averager = begin(plan)
+    steps(model, optimizer, rank, 5 - rank)  # rank 1 has skipped a step
+    apart = averager.state_dict()
+    steps(model, optimizer, rank, 2)
+    with averager.settled():
+        together = averager.state_dict()
+    averager.close()
+    model, optimizer, averager = begin(plan)
+    with pytest.raises(pliant.DisagreementError, match=r"exchange 5 and rank 1 one of kind updates, exchange 4.*averager.settled\(\)"):
+        averager.load_state_dict(apart)
+    averager.load_state_dict(together)
+    steps(model, optimizer, rank, 3)
+    assert models.alike_on_all_ranks(flat_base(averager))
+    averager.close()
 
 
 def another_number_of_ranks(rank: int) -> None:
@@ -189,6 +276,9 @@ def another_number_of_ranks(rank: int) -> None:
     every: list[dict[str, object]] = [{} for _ in range(dist.get_world_size())]
     dist.all_gather_object(every, mine)
     beyond = mean_of(models.flat(model) + residual_of(averager))
+    one = {**averager.state_dict(parameters=False), "rank": 0, "world_size": 1}
+    with pytest.raises(ValueError, match="without parameters=True"):
+        pliant.reshard([one], 2)
     new = pliant.reshard(every, 3)
     for state in new:
         assert state["world_size"] == 3 and state["in_flight"] == []
@@ -211,8 +301,12 @@ CHECKS = [
     a_kind_that_is_left_while_settling,
     the_desk_reduces_every_type,
     loading_demands_rebase,
+    a_memory_format_that_changes_demands_rebase,
+    optimizer_restored_without_us,
     learning_rates_that_differ_are_warned_about,
     memory_in_the_summary,
     resume,
+    a_state_of_the_other_kind,
+    states_of_different_exchanges_are_refused,
     another_number_of_ranks,
 ]
