@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,12 @@ class Runner:
         for batch in batches.values():
             while missing := [spec for spec in batch if not self._out(spec).exists() and _name(spec) not in self.failed]:
                 self._run(missing)
+
+    def forget(self, methods: Collection[str]) -> None:
+        for path in self.folder.glob("*.spec.json"):
+            spec = specs.read(path)
+            if spec.method in methods:
+                self._out(spec).unlink(missing_ok=True)
 
     def log_of(self, spec: specs.Spec) -> Path:
         return self.folder / f"{_name(spec)}.jsonl"

@@ -144,6 +144,9 @@ class Runs(unittest.TestCase):
                 runner.result(wanted[1])
             runner.prepare(wanted)
             self.assertEqual(started, [3, 1])
+            runner.forget(["local-8"])
+            runner.prepare(wanted)
+            self.assertEqual(started, [3, 1, 1])
             with self.assertRaises(runs.TimeIsUp):
                 runs.Runner(0, Path(folder)).prepare([specs.Spec("train", "cnn", "ddp", 2, 4, 100)])
 
