@@ -68,7 +68,8 @@ def main() -> None:
         nn.functional.mse_loss(model(inputs), targets).backward()
         optimizer.step()
     averager.close()  # under updates ranks hold the same parameters from here on
-    print(f"rank {rank}: weights add up to", float(sum(parameter.detach().double().sum() for parameter in model.parameters())).hex(), flush=True)
+    total = float(sum(parameter.detach().double().sum() for parameter in model.parameters()))
+    print(f"rank {rank}: weights add up to {total.hex()}\n", end="", flush=True)  # in one piece: ranks share the terminal
     dist.destroy_process_group()
 
 

@@ -84,7 +84,7 @@ def three_go_on_as_two(rank: int, size: int, folder: str) -> None:
     averager.close()
 
 
-def all_or_none(rank: int, size: int) -> None:
+def all_or_none(rank: int, size: int, with_optimizer: bool) -> None:
     import pliant
 
     model = models.ddp(models.mlp())
@@ -94,16 +94,23 @@ def all_or_none(rank: int, size: int) -> None:
         models.step(model, optimizer, rank, step)
     saved = averager.state_dict()
     averager.close()
-    averager = pliant.attach(model, optimizer, PLANS[0])
-    averager.load_state_dict(saved if rank == 0 else None)
+    mine = saved if rank == 0 else None
+    if with_optimizer:  # loading is collective then
+        averager = pliant.attach(model, optimizer, PLANS[0])
+        with pytest.raises(pliant.DisagreementError, match="rank 0 has one of kind gradients, exchange 3 and rank 1 none"):
+            averager.load_state_dict(mine)
+        return
+    averager = pliant.attach(model, plan=PLANS[0])
+    averager.load_state_dict(mine)
     with pytest.raises(pliant.DisagreementError) as caught:
         models.step(model, optimizer, rank, 3)
     for words in ("on all ranks or on none", "rank 0 has step 3", "rank 1 has step 0", "no state loaded"):
         assert words in str(caught.value), str(caught.value)
 
 
-def test_a_state_that_one_rank_misses() -> None:
-    world.run(all_or_none, ranks=2, farewell=False)
+@pytest.mark.parametrize("with_optimizer", [True, False])
+def test_a_state_that_one_rank_misses(with_optimizer: bool) -> None:
+    world.run(all_or_none, with_optimizer, ranks=2, farewell=False)
 
 
 def test_resumed_training_is_bit_identical(tmp_path: Any) -> None:
