@@ -31,7 +31,7 @@ def compare(rank: int, size: int, plans: dict[str, str], optimizer_name: str, se
         for name, plan in plans.items():
             model = models.ddp(convergence.cnn_for_clothes(seed))
             optimizer = (
-                torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9) if optimizer_name == "SGD" else torch.optim.AdamW(model.parameters(), lr=0.002)
+                torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9) if optimizer_name == "SGD" else torch.optim.AdamW(model.parameters(), lr=0.004)
             )
             averager = pliant.attach(model, optimizer, plan)
             for step in range(steps):
