@@ -131,7 +131,7 @@ class Forecast {
       flights.back().ready = unit.ready;
     }
     correct(plan, flights);
-    if (updates && inputs_.buffers > 0) flights.front() = joined(flights.front(), buffers(plan, precision, out));
+    if (updates && inputs_.buffers > 0 && !flights.empty()) flights.front() = joined(flights.front(), buffers(plan, precision, out));
     for (const Flight& flight : flights) {
       out.exchange += flight.total();
       out.wire += flight.wire;
