@@ -169,6 +169,6 @@ JOBS = {
     for job in (
         Job("cnn", _cnn, _once("fashion", _fashion), 16, "sgd", 0.05, 640, 4000),
         Job("resnet", _resnet, _once("fashion", _fashion), 16, "sgd", 0.1, 640, 4000),
-        Job("transformer", Transformer, _once("text", _text), 8, "adamw", 3e-3, 640, 500),
+        Job("transformer", Transformer, _once("text", _text), 8, "adamw", 6e-3, 640, 500),
     )
 }

@@ -118,9 +118,9 @@ class Rank:
         return curve
 
     def time(self) -> dict[str, Any]:
-        """Step time in each phase. Methods that begin with plain steps have them before, over the first phase's network."""
+        """Step time in each phase. Methods that begin with plain steps have them before, over the network that takes least time."""
         number = 0
-        self.enter(0)
+        self.enter(min(range(len(self.spec.phases)), key=lambda i: self.spec.phases[i].hardness()))
         paced, self.pace.compute = self.pace.compute, 0.0
         while number < methods.warm_steps(self.spec.method) + SETTLE:
             self.step(number)

@@ -16,6 +16,11 @@ class Phase:
     slow_host: str = ""  # host 1's, if it is another
     plan: str = ""  # the paper's
 
+    def hardness(self) -> tuple[float, float]:
+        """By which links can be ordered: milliseconds of latency, then of a megabit."""
+        rate, latency = self.link.split(",")[:2]
+        return float(latency.removesuffix("ms")), 1e3 / float(rate.removesuffix("mbit"))
+
 
 @dataclass(frozen=True)
 class Spec:

@@ -283,6 +283,7 @@ class Decider {
 
   void start(const Prediction& target, const Prediction& goal) {
     switch_to(target.plan);
+    state_.switched = -1;  // nothing is measured yet: a guess is not defended
     out_.chosen = target;
     out_.reason = fmt::format("the first decision takes {}, {} of {} plans", stage(target, goal),
                               to_string(options_.policy) == "knee" ? "the knee" : "the best", out_.candidates);

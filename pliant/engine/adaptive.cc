@@ -56,6 +56,7 @@ model::Inputs AdaptivePolicy::inputs() const {
                        .adam = setup_.adam,
                        .efficiency = setup_.efficiency,
                        .lanes = setup_.lanes,
+                       .drift = setup_.drift,
                        .corrections = network_.corrections()};
   if (told_) {
     inputs.world = plan::uniform_world(setup_.ranks, *told_);

@@ -29,6 +29,7 @@ class AdaptivePolicy final : public Policy {
     plan::CostTable costs = {};
     control::Options control = {};
     model::EfficiencyOptions efficiency = {};
+    double drift = model::kUsualDrift;
     Log log = {};
     bool front = false;  // Choice::decision has it now and then, even if nothing changed; need not be the same
   };

@@ -234,6 +234,7 @@ class Engine::Impl {
                                 .costs = costs_,
                                 .control = options_.control,
                                 .efficiency = options_.efficiency,
+                                .drift = options_.drift,
                                 .log = how == control::Policy::kFixed ? Log() : options_.log,
                                 .front = crew_.journal != nullptr && crew_.journal->log() != nullptr};
     setup.control.policy = how;

@@ -12,6 +12,7 @@
 #include "pliant/common/units.h"
 #include "pliant/control/options.h"
 #include "pliant/model/efficiency.h"
+#include "pliant/model/predict.h"
 #include "pliant/plan/costs.h"
 #include "pliant/plan/pins.h"
 
@@ -48,6 +49,7 @@ struct Options {
   // How what is not pinned is chosen. Complete pins (is_complete) are never departed from.
   control::Options control = {};
   model::EfficiencyOptions efficiency = {};
+  double drift = model::kUsualDrift;
   std::optional<plan::CostTable> costs = {};  // of coding on this machine; none: measured at the start, in about 10 ms
   std::optional<Seconds> deadline;            // for each message; none: for ever
   int check_every = 100;                      // exchanges between two comparisons of what the ranks applied; 0: never

@@ -9,16 +9,6 @@ namespace {
 
 constexpr double kGainPower = 0.2;
 
-double every_factor(int every, const std::array<double, 4>& known) {
-  const double doublings = std::log2(every);
-  const auto below = static_cast<std::size_t>(doublings);
-  if (below + 1 < known.size()) {
-    const double share = doublings - static_cast<double>(below);
-    return known.at(below) + share * (known.at(below + 1) - known.at(below));
-  }
-  return known[3] * std::pow(known[3] / known[2], doublings - 3);
-}
-
 }  // namespace
 
 double gain_at(const GainCurve& curve, double density) {
@@ -52,10 +42,11 @@ double updated_fraction(const plan::Plan& plan, int size, std::optional<double> 
 
 double efficiency(const plan::Plan& plan, double updated_fraction, bool adam, const EfficiencyOptions& options) {
   const double q = plan.scheme == plan::Scheme::kShared ? options.q_shared : options.q_sparse;
-  if (plan.kind == plan::Kind::kGradients) return q * std::pow(updated_fraction, options.p_gradients);
-  const double scale = adam ? options.late_scale_adam : options.late_scale;
-  return q * std::pow(updated_fraction, options.p_updates) * every_factor(plan.every, adam ? options.every_adam : options.every) /
-         (1 + plan.late / scale);
+  const double fraction = std::min(updated_fraction / options.enough, 1.0);
+  if (plan.kind == plan::Kind::kGradients) return q * std::pow(fraction, options.p_gradients);
+  const double age = (plan.every - 1) / 2.0 + plan.late;
+  const double aged = adam ? std::pow(age / options.age_scale_adam, options.age_power_adam) : std::pow(age / options.age_scale, options.age_power);
+  return q * std::pow(fraction, options.p_updates) / (1 + aged);
 }
 
 }  // namespace pliant::model

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How much one step under a plan is worth, against a dense step: q(scheme) x (updated fraction)^p x every(H) x late(d). All of
-// it options; the starting values are what trials with a CNN, a small ResNet and a transformer showed (docs/model.md).
+// How much one step under a plan is worth, against a dense step: q(scheme) x fraction(updated) x age(every, late). All of it options; the
+// starting values are what trials with a CNN, a small ResNet and a transformer showed (docs/model.md).
 #pragma once
 
-#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,17 +14,18 @@ namespace pliant::model {
 struct EfficiencyOptions {
   // The dial between speed and accuracy: how much a smaller updated fraction costs. Momentum sits in front of the compressor
   // with updates and behind it with gradients, which then feel what is left out twice as much.
-  double p_updates = 0.06;
-  double p_gradients = 0.12;
+  double p_updates = 0.1;
+  double p_gradients = 0.2;
+  // fraction(f) = (f / enough)^p: once a step updates this share of all entries, more of them make no difference.
+  double enough = 0.2;
   // Union and srs keep what is largest somewhere; shared keeps what is largest at one rank.
   double q_sparse = 1;
   double q_shared = 0.85;
-  // every = 1, 2, 4, 8. Between them the logarithm decides; beyond, each doubling costs what the last one did.
-  std::array<double, 4> every = {1, 0.99, 0.97, 0.9};
-  std::array<double, 4> every_adam = {1, 0.95, 0.85, 0.75};
-  // late(d) = 1 / (1 + d / scale).
-  double late_scale = 25;
-  double late_scale_adam = 8;
+  // age(H, d) = 1 / (1 + (a / scale)^power), a = (H - 1) / 2 + d: how many steps ago, on average, others made the progress that lands.
+  double age_scale = 16;
+  double age_power = 1.4;
+  double age_scale_adam = 9;
+  double age_power_adam = 1;
   bool operator==(const EfficiencyOptions&) const = default;
 };
 

@@ -71,10 +71,12 @@ Seconds play_gradients(std::span<const Flight> flights, Seconds compute, int lan
 // Updates: every H steps one exchange leaves after the optimizer, and lands d steps later. The training thread computes,
 // takes leave and lands; a lane travels. Exchanges take turns on the wire, whatever the number of lanes (engine/updates.h says why). Played
 // until the start has been forgotten, then averaged.
-Seconds play_updates(const Flight& flight, Seconds compute, int every, int late, int lanes) {
-  if (late == 0 || lanes == 0) return compute + flight.total() / every;
+Seconds play_updates(const Flight& flight, const Inputs& inputs, int every, int late) {
+  const Seconds compute = inputs.compute;
+  if (late == 0 || inputs.lanes == 0) return compute + flight.total() / every;
+  const Seconds travel = flight.travel() + inputs.drift * compute;
   if (late <= every) {  // it lands before the next one leaves, so nothing piles up
-    const Seconds exposed = std::max(flight.travel() - late * compute, Seconds{});
+    const Seconds exposed = std::max(travel - late * compute, Seconds{});
     return compute + (flight.codec.depart + exposed + flight.codec.land) / every;
   }
   const int in_flight = (late + every - 1) / every;
@@ -97,7 +99,7 @@ Seconds play_updates(const Flight& flight, Seconds compute, int every, int late,
       }
     }
     now += flight.codec.depart.value;
-    wire_free = std::max(now, wire_free) + flight.travel().value;
+    wire_free = std::max(now, wire_free) + travel.value;
     arrivals[static_cast<std::size_t>(e)] = wire_free;
   }
   return {(now - start) / (static_cast<double>(measured) * every)};
@@ -140,7 +142,7 @@ class Forecast {
     if (flights.empty()) {
       out.step = inputs_.compute;
     } else if (updates) {
-      out.step = play_updates(flights.front(), inputs_.compute, plan.every, plan.late, inputs_.lanes);
+      out.step = play_updates(flights.front(), inputs_, plan.every, plan.late);
     } else {
       out.step = play_gradients(flights, inputs_.compute, inputs_.lanes);
     }

@@ -24,6 +24,9 @@ struct Bucket {
   bool operator==(const Bucket&) const = default;
 };
 
+// Ranks do not begin an exchange together. One that steps are to hide takes longer by this share of a step's compute: waiting for the last.
+inline constexpr double kUsualDrift = 0.25;
+
 struct Inputs {
   plan::World world = {};
   std::vector<Bucket> buckets = {};  // in the order in which they become ready
@@ -33,6 +36,7 @@ struct Inputs {
   bool adam = false;  // the optimizer divides by a second moment
   EfficiencyOptions efficiency = {};
   int lanes = 1;  // 0: everything runs in the caller, nothing overlaps
+  double drift = kUsualDrift;
   plan::Corrections corrections = {};
   std::optional<double> overlap = {};  // of the ranks' selections, if measured
   GainCurve gain = {};

@@ -96,24 +96,23 @@ TEST(Predict, UpdatesAreSpreadAndHidden) {
   const double exchange = predict(parse_plan("updates dense"), inputs, book).exchange.value;  // 0.59 s
   EXPECT_NEAR(step("updates dense", inputs), 0.05 + exchange, 1e-9);
   EXPECT_NEAR(step("updates every=4 dense", inputs), 0.05 + exchange / 4, 1e-9);
-  EXPECT_NEAR(step("updates every=4 late=2 dense", inputs), 0.05 + (exchange - 2 * 0.05) / 4, 1e-9);
+  EXPECT_NEAR(step("updates every=4 late=2 dense", inputs), 0.05 + (exchange - (2 - kUsualDrift) * 0.05) / 4, 1e-9);
   EXPECT_NEAR(step("updates every=16 late=16 dense", inputs), 0.05, 1e-9);
   const double sparse = predict(parse_plan("updates union density=0.1%"), inputs, book).exchange.value;  // 0.02 s
   EXPECT_LT(sparse, 0.05);
   EXPECT_NEAR(step("updates late=1 union density=0.1%", inputs), 0.05, 1e-9);
 }
 
-// Latency can be shared by exchanges in flight, each in a lane; bytes cannot.
 // Lanes do not help: the time that an exchange takes would tell of the others, so one travels at a time.
 TEST(Predict, ExchangesOfUpdatesTakeTurns) {
   Inputs far = even(8, "10gbit,100ms", 0.05, 100'000);
   const char* late = "updates late=4 union density=1%";
   PriceBook book;
   const double exchange = predict(parse_plan(late), far, book).exchange.value;  // 0.3 s
-  EXPECT_NEAR(step(late, far), exchange, 0.01 * exchange);
+  EXPECT_NEAR(step(late, far), exchange + kUsualDrift * 0.05, 0.01 * exchange);
   far.lanes = 4;
-  EXPECT_NEAR(step(late, far), exchange, 0.01 * exchange);
-  EXPECT_NEAR(step("updates every=4 late=4 union density=1%", far), 0.05 + (exchange - 4 * 0.05) / 4, 0.01 * exchange);
+  EXPECT_NEAR(step(late, far), exchange + kUsualDrift * 0.05, 0.01 * exchange);
+  EXPECT_NEAR(step("updates every=4 late=4 union density=1%", far), 0.05 + (exchange - (4 - kUsualDrift) * 0.05) / 4, 0.01 * exchange);
 }
 
 // What is learnt about a step's exchanges applies to all of them: a bucket alone would be of another size class than their sum.
@@ -155,12 +154,12 @@ TEST(Predict, EfficiencyIsThatOfTheOptions) {
   };
   EXPECT_EQ(worth("gradients dense", false), 1);
   EXPECT_EQ(worth("updates dense", true), 1);
-  EXPECT_NEAR(worth("gradients srs density=1%", false), std::pow(0.01, 0.12), 1e-12);
-  EXPECT_NEAR(worth("updates shared density=1%", false), 0.85 * std::pow(0.01, 0.06), 1e-12);
-  EXPECT_NEAR(worth("updates every=4 late=2 dense", false), 0.97 / (1 + 2.0 / 25), 1e-12);
-  EXPECT_NEAR(worth("updates every=8 late=1 dense", true), 0.75 / (1 + 1.0 / 8), 1e-12);
-  EXPECT_NEAR(worth("updates every=3 dense", false), 0.99 + std::log2(1.5) * (0.97 - 0.99), 1e-12);
-  EXPECT_NEAR(worth("updates every=16 dense", false), 0.9 * 0.9 / 0.97, 1e-12);
+  EXPECT_NEAR(worth("gradients srs density=1%", false), std::pow(0.01 / 0.2, 0.2), 1e-12);
+  EXPECT_EQ(worth("gradients srs density=50%", false), 1);
+  EXPECT_NEAR(worth("updates shared density=1%", false), 0.85 * std::pow(0.01 / 0.2, 0.1), 1e-12);
+  EXPECT_NEAR(worth("updates every=4 late=2 dense", false), 1 / (1 + std::pow(3.5 / 16, 1.4)), 1e-12);
+  EXPECT_EQ(worth("updates every=8 dense", false), worth("updates every=4 late=2 dense", false));
+  EXPECT_NEAR(worth("updates every=8 late=1 dense", true), 1 / (1 + 4.5 / 9), 1e-12);
 }
 
 TEST(UnionFraction, LiesBetweenOneRanksAndAllRanks) {
