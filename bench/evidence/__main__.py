@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import statistics
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,22 +89,29 @@ def figures_of(outcome: Outcome) -> list[figures.Figure]:
         if finite:
             found.append(figures.spread(name, finite, unit))
 
+    def compare(name: str, judges: list[Judge], theirs: Callable[[Judge], str], unit: str) -> None:
+        """Of times: medians over seeds, then over targets and jobs; the spread is that of single ones."""
+        speedups = [ratio for ratio in of(judges, lambda j: j.speedups(theirs(j))) if math.isfinite(ratio)]
+        if speedups:
+            single = figures.spread(name, [ratio for ratio in of(judges, lambda j: j.ratios(theirs(j))) if math.isfinite(ratio)], unit)
+            found.append(dataclasses.replace(single, value=statistics.median(speedups)))
+
     def judges(load: float | None = None, network: str | None = None) -> list[Judge]:
         return [j for s, j in outcome.judges.items() if s.hosts == 4 and (load is None or s.load == load) and (network is None or s.network == network)]
 
     for network in ("c1", "c2"):
         here = judges(5, network)
-        add(f"tta_over_ddp/{network}", of(here, lambda j: j.ratios("ddp")), "x, all targets, seeds and jobs at 5x")
-        add(f"tta_over_best_peer/{network}", of(here, lambda j: j.ratios(j.best([*j.methods("peer"), *j.methods("paper")]))), "x")
-        static = [(statistics.median(j.ratios(j.best(j.methods("static"))))) for j in here if j.methods("static")]
+        compare(f"tta_over_ddp/{network}", here, lambda j: "ddp", "x, jobs at 5x")
+        compare(f"tta_over_best_peer/{network}", [j for j in here if j.methods("peer")], lambda j: j.best([*j.methods("peer"), *j.methods("paper")]), "x")
+        static = [(statistics.median(j.speedups(j.best(j.methods("static"))))) for j in here if j.methods("static")]
         add(f"tta_over_best_static/{network}", static, "x, median over jobs")
         if static:
             found.append(figures.exact(f"tta_over_best_static_least/{network}", min(static), "x, the worst job"))
-        add(f"tta_over_paper/{network}", of([j for j in here if j.methods("paper")], lambda j: j.ratios("paper")), "x")
+        compare(f"tta_over_paper/{network}", [j for j in here if j.methods("paper")], lambda j: "paper", "x")
         add(f"time_to_accuracy_over_ddp/{network}", of(here, lambda j: j.accuracy_ratios("ddp")), "x, to DDP's accuracy at 90 % of its steps")
-    add("tta_over_ddp_50x/c1", of(judges(50, "c1"), lambda j: j.ratios("ddp")), "x")
+    compare("tta_over_ddp_50x/c1", judges(50, "c1"), lambda j: "ddp", "x")
     told = [j for j in judges() if any(m == "oracle" for m, _ in j.curves)]
-    add("tta_over_oracle", of(told, lambda j: j.ratios("oracle")), "x, the told one's time over ours")
+    compare("tta_over_oracle", told, lambda j: "oracle", "x, the told one's time over ours")
     add("accuracy_delta", of([*judges(5), *judges(0.5)], Judge.accuracy_deltas), "points, ours minus dense after the same steps")
     add("accuracy_delta_50x", of(judges(50), Judge.accuracy_deltas), "points")
     add("accuracy_spread_of_dense", [j.spread_of_dense() for j in judges()], "points between DDP's own seeds")

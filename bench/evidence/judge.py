@@ -43,6 +43,14 @@ class Judge:
         """For every seed and target."""
         return [over(t, o) for seed in self.seeds for t, o in zip(self.times(theirs, seed), self.times(ours, seed), strict=True)]
 
+    def median_times(self, method: str) -> list[float]:
+        """To each of the targets, over seeds."""
+        return [statistics.median(column) for column in zip(*(self.times(method, seed) for seed in self.seeds), strict=True)]
+
+    def speedups(self, theirs: str, ours: str = OURS) -> list[float]:
+        """For every target: medians over seeds first, since when one noisy curve first touches a loss says little."""
+        return [over(t, o) for t, o in zip(self.median_times(theirs), self.median_times(ours), strict=True)]
+
     def accuracy_target(self) -> float:
         """Plain DDP's own, late in training."""
         plain = [self.curves["ddp", seed] for seed in self.seeds]

@@ -66,6 +66,15 @@ class Judging(unittest.TestCase):
         self.assertTrue(math.isinf(max(judge.ratios("fp16"))))
         self.assertEqual(over(math.inf, math.inf), 1.0)
 
+    def test_a_speedup_is_of_medians_over_seeds(self) -> None:
+        """Seeds 1 and 2 alone would say 90x and 5x."""
+        losses = [2.0, 1.0, 0.5]
+        theirs, ours = {1: 90, 2: 10, 3: 20}, {1: 1, 2: 2, 3: 4}
+        curves = {(name, seed): curve([scale * t for t in (1, 2, 3)], losses) for name, scales in (("ddp", theirs), ("auto", ours)) for seed, scale in scales.items()}
+        judge = Judge(curves)
+        self.assertTrue(all(abs(ratio - 10) < 1e-9 for ratio in judge.speedups("ddp")), judge.speedups("ddp"))
+        self.assertEqual(sorted({round(ratio) for ratio in judge.ratios("ddp")}), [5, 90])
+
 
 class Published(unittest.TestCase):
     def test_its_formulas_give_its_table(self) -> None:
