@@ -111,7 +111,7 @@ Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds comp
       record.wire[0] = static_cast<float>(exchange * late);
       record.exposed = static_cast<float>(exchange);
       record.whole = static_cast<float>(computed + exchange);
-      record.spread = static_cast<float>(0.6 * computed / plan.every);
+      record.lead = static_cast<float>(0.6 * computed / plan.every);
       record.control = static_cast<float>(gathered * late);
     }
     policy.note_result(plan, {.updated_fraction = plan.density});

@@ -74,11 +74,25 @@ def run(runner: Runner, studies: Iterable[Study], methods: Collection[str], seed
         whole = [m for m in methods if all((m, s) in curves for s in seeds)]
         complete = {key: curve for key, curve in curves.items() if key[0] in whole}
         if "ddp" in whole and "auto" in whole:
-            outcome.judges[study] = Judge(complete)
+            outcome.judges[study] = go_on(runner, study, Judge(complete), outcome)
             outcome.seen[study] = {key: seen.of(runner, study, *key, curve) for key, curve in complete.items()}
         if not outcome.complete:
             break
     return outcome
+
+
+def go_on(runner: Runner, study: Study, judge: Judge, outcome: Outcome) -> Judge:
+    """Whoever has not reached the last target within plain DDP's steps trains on: steps that are worth less may still be there sooner."""
+    curves = dict(judge.curves)
+    for method, seed in sorted(judge.late(), key=lambda late: late[0] != "auto"):
+        try:
+            if outcome.complete:
+                curves[method, seed] = study.curve(runner, method, seed, longer=True)
+        except TimeIsUp:
+            outcome.complete = False
+        except RuntimeError as error:
+            outcome.failures[f"{study.name}, {method}, seed {seed}, longer"] = str(error).strip()[-600:]
+    return Judge(curves)
 
 
 def figures_of(outcome: Outcome) -> list[figures.Figure]:
@@ -118,7 +132,7 @@ def figures_of(outcome: Outcome) -> list[figures.Figure]:
     add("accuracy_when_ddp_ends", of(judges(5), Judge.accuracy_when_ddp_ends), "points over DDP's at that moment")
     errors = [abs(error) for study in outcome.judges for (method, _), one in outcome.seen[study].items() if method == "auto" for error in one.errors]
     add("prediction_error", errors, "of an exchange's time, auto, all studies")
-    add("harm/fast_stable", of(judges(None, "fast_stable"), lambda j: j.whole("auto", "ddp")), "x, time of all steps over plain DDP's")
+    add("harm/fast_stable", of(judges(None, "fast_stable"), Judge.slowdowns), "x, time of all steps over plain DDP's")
     return found
 
 

@@ -37,6 +37,11 @@ class Curve:
         i = past[-1] if past else 0
         return self.losses[i], self.accuracies[i]
 
+    def until(self, step: int) -> Curve:
+        """Up to this step."""
+        n = sum(s <= step for s in self.steps)
+        return Curve(self.times[:n], self.steps[:n], self.losses[:n], self.accuracies[:n])
+
     def final_accuracy(self) -> float:
         """Mean of the last tenth: single evaluations jump."""
         last = self.accuracies[-max(1, len(self.accuracies) // 10) :]

@@ -28,6 +28,15 @@ class Judge:
     def seeds(self) -> list[int]:
         return sorted({seed for _, seed in self.curves})
 
+    @property
+    def length(self) -> int:
+        """Steps that all methods have in common: plain DDP's. Some went on for longer, to see when they get there."""
+        return self.curves["ddp", self.seeds[0]].steps[-1]
+
+    def late(self) -> list[tuple[str, int]]:
+        """(method, seed) that has not reached the last target."""
+        return [(method, seed) for method, seed in self.curves if math.isinf(self.times(method, seed)[-1])]
+
     def methods(self, family: str) -> list[str]:
         return [name for name in dict.fromkeys(method for method, _ in self.curves) if METHODS[name].family == family]
 
@@ -85,7 +94,15 @@ class Judge:
 
     def accuracy_deltas(self, ours: str = OURS) -> list[float]:
         """Points, after the same number of steps."""
-        return [100 * (self.curves[ours, s].final_accuracy() - self.curves["ddp", s].final_accuracy()) for s in self.seeds]
+        return [100 * (self.final_accuracy(ours, s) - self.final_accuracy("ddp", s)) for s in self.seeds]
+
+    def final_accuracy(self, method: str, seed: int) -> float:
+        """After the steps that all have in common."""
+        return self.curves[method, seed].until(self.length).final_accuracy()
+
+    def whole(self, method: str, seed: int) -> float:
+        """Seconds for the steps that all have in common."""
+        return self.curves[method, seed].until(self.length).times[-1]
 
     def accuracy_when_ddp_ends(self, ours: str = OURS) -> list[float]:
         """Points over DDP's, at the moment it is done. Ours may have run out of steps by then: what it had at its end counts."""
@@ -93,12 +110,12 @@ class Judge:
 
     def spread_of_dense(self) -> float:
         """Points between the best and the worst seed of plain DDP."""
-        finals = [self.curves["ddp", seed].final_accuracy() for seed in self.seeds]
+        finals = [self.final_accuracy("ddp", seed) for seed in self.seeds]
         return 100 * (max(finals) - min(finals))
 
-    def whole(self, theirs: str, ours: str) -> list[float]:
-        """Time for all steps, theirs over ours."""
-        return [self.curves[theirs, s].times[-1] / self.curves[ours, s].times[-1] for s in self.seeds]
+    def slowdowns(self, ours: str = OURS) -> list[float]:
+        """Time of all steps over plain DDP's."""
+        return [self.whole(ours, s) / self.whole("ddp", s) for s in self.seeds]
 
 
 def _or_never(seconds: float | None) -> float:

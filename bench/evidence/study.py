@@ -16,6 +16,7 @@ from evidence.runs import Runner
 GAIN_STEPS = 80
 ATTEMPTS = 3  # at setting the load
 NEAR = 0.15  # of the wanted load
+LONGER = 3  # halves of the usual steps: how long those train that need more; the network stays as it was in the end
 LEAST_MEASURED_LOAD = 0.5  # a smaller one is lost in the noise of a step
 
 
@@ -66,22 +67,25 @@ class Study:
         runner.prepare(self.timed(name, phases) for name in others)
         runner.prepare(self.full(runner, name, seed) for seed in seeds for name in adaptive)
 
-    def curve(self, runner: Runner, method: str, seed: int) -> Curve:
+    def curve(self, runner: Runner, method: str, seed: int, longer: bool = False) -> Curve:
         phases = self.phases(runner)
         if methods.METHODS[method].looks_at_the_network:
-            return measured(runner.result(self.full(runner, method, seed)))
-        trained = runner.result(self.trained(method, seed))
+            return measured(runner.result(self.full(runner, method, seed, longer)))
+        trained = runner.result(self.trained(method, seed, longer))
         mine = self.step_times(runner, method, phases)
         if warm := methods.warm_steps(method):
             return composed(trained, mine, self.step_times(runner, "ddp", phases), warm)
         return composed(trained, mine)
 
-    def trained(self, method: str, seed: int) -> specs.Spec:
+    def trained(self, method: str, seed: int, longer: bool = False) -> specs.Spec:
         """All steps on loopback: what they do to the loss, not how long they take."""
-        return specs.Spec("train", self.job, method, seed, self.hosts, self.length, snapshot_every=snapshots(method))
+        return specs.Spec("train", self.job, method, seed, self.hosts, self._steps(longer), snapshot_every=snapshots(method))
 
-    def full(self, runner: Runner, method: str, seed: int) -> specs.Spec:
-        return specs.Spec("train", self.job, method, seed, self.hosts, self.length, self.compute, snapshot_every=snapshots(method), phases=self.phases(runner))
+    def full(self, runner: Runner, method: str, seed: int, longer: bool = False) -> specs.Spec:
+        return specs.Spec("train", self.job, method, seed, self.hosts, self._steps(longer), self.compute, snapshot_every=snapshots(method), phases=self.phases(runner))
+
+    def _steps(self, longer: bool) -> int:
+        return self.length * LONGER // 2 if longer else self.length
 
     def timed(self, method: str, phases: tuple[specs.Phase, ...]) -> specs.Spec:
         """Each link once, wherever it stands in the timeline."""

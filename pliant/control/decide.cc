@@ -26,7 +26,8 @@ std::vector<double> marks_of(const model::Inputs& inputs) {
                                inputs.compute.value,
                                static_cast<double>(inputs.world.size),
                                static_cast<double>(inputs.lanes),
-                               inputs.overlap.value_or(-1)};
+                               inputs.overlap.value_or(-1),
+                               inputs.coding};
   if (!all_equal(inputs.world.links)) {
     for (const plan::Link& each : inputs.world.links) {
       marks.push_back(each.latency.value);

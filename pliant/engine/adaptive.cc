@@ -2,6 +2,7 @@
 #include "pliant/engine/adaptive.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
@@ -22,6 +23,13 @@ constexpr double kUsualCompute = 0.1;
 
 constexpr double kLeastOverlap = 0.01;
 
+// Beyond these something else than coding was timed.
+constexpr double kLeastCoding = 0.5;
+constexpr double kMostCoding = 4;
+
+// Of two units that come together the first has no lead, but a level is above 0.
+constexpr double kLeastLead = 1e-9;
+
 // Rounds between two fronts of decisions that changed nothing. A front is some 300 us of work, and on a restless network nearly every
 // round evaluates: this keeps the log's share of a 10 ms step below 0.5 %.
 constexpr std::uint64_t kFrontPeriod = 20;
@@ -38,6 +46,12 @@ double most(std::span<const Record> records, auto&& of) {
   return value;
 }
 
+std::string leads_text(const std::vector<observe::Level>& leads) {
+  std::vector<double> values;
+  for (const observe::Level& lead : leads) values.push_back(lead.value());
+  return fmt::format("{}", fmt::join(values, " "));
+}
+
 std::string one_line(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   return text;
@@ -45,14 +59,22 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
-AdaptivePolicy::AdaptivePolicy(Setup setup, std::vector<std::size_t> units)
-    : setup_(std::move(setup)), units_(std::move(units)), network_(setup_.ranks) {}
+AdaptivePolicy::AdaptivePolicy(Setup setup, const std::vector<std::size_t>& units) : setup_(std::move(setup)), network_(setup_.ranks) {
+  note_units(units);
+}
+
+void AdaptivePolicy::note_units(const std::vector<std::size_t>& lengths) {
+  if (lengths == units_) return;
+  units_ = lengths;
+  leads_.assign(units_.empty() ? 0 : units_.size() - 1, {});
+}
 
 model::Inputs AdaptivePolicy::inputs() const {
   model::Inputs inputs{.world = network_.world(),
                        .buffers = setup_.buffers,
                        .compute = {compute_.known() ? compute_.value() : kUsualCompute},
                        .costs = setup_.costs,
+                       .coding = coding_.known() ? std::clamp(coding_.value(), kLeastCoding, kMostCoding) : 1,
                        .adam = setup_.adam,
                        .efficiency = setup_.efficiency,
                        .lanes = setup_.lanes,
@@ -64,16 +86,27 @@ model::Inputs AdaptivePolicy::inputs() const {
   }
   if (overlap_.known()) inputs.overlap = std::min(overlap_.value(), 1.0);
   if (gain_.known()) inputs.gain.points = {{gain_density_, std::min(gain_.value(), 1.0)}};
-  const double spread = std::min(spread_.known() ? spread_.value() : kUsualSpread * inputs.compute.value, inputs.compute.value);
+  add_buckets(inputs);
+  return inputs;
+}
+
+// Each is ready as long before the last as was measured. Those whose turn has not come: by how much of the model came before them, from the
+// first one's time on.
+void AdaptivePolicy::add_buckets(model::Inputs& inputs) const {
+  const double compute = inputs.compute.value;
+  const double spread = !leads_.empty() && leads_.front().known() ? leads_.front().value() : kUsualSpread * compute;
   const auto total = static_cast<double>(std::accumulate(units_.begin(), units_.end(), std::size_t{0}));
   double before = 0;
-  for (const std::size_t length : units_) {
-    // The first unit is ready at the spread's begin, the last at its end, the others by how much of the model came before.
-    const double share = total > static_cast<double>(units_.back()) ? before / (total - static_cast<double>(units_.back())) : 1;
-    inputs.buckets.push_back({.length = length, .ready = {inputs.compute.value - spread * (1 - std::min(share, 1.0))}});
-    before += static_cast<double>(length);
+  double ready = 0;
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const auto length = static_cast<double>(units_[u]);
+    const bool is_last = u + 1 == units_.size();
+    const double share = is_last ? 1 : before / (total - static_cast<double>(units_.back()));
+    const double lead = !is_last && leads_[u].known() ? leads_[u].value() : spread * (1 - share);
+    ready = std::max(ready, compute - std::min(lead, compute));
+    inputs.buckets.push_back({.length = units_[u], .ready = {ready}});
+    before += length;
   }
-  return inputs;
 }
 
 Choice AdaptivePolicy::choose(std::uint64_t round) {
@@ -96,9 +129,9 @@ Choice AdaptivePolicy::choose(std::uint64_t round) {
 
 void AdaptivePolicy::take_in(std::span<const Record> records) {
   const std::uint64_t round = records.front().step;
-  std::optional<plan::Plan> previous;
+  std::optional<Ran> previous;
   while (!ran_.empty() && ran_.front().round < round) {
-    previous = ran_.front().plan;
+    previous = ran_.front();
     if (ran_.size() == 1) break;  // choose() looks at the last one
     ran_.pop_front();
   }
@@ -126,6 +159,7 @@ void AdaptivePolicy::take_in(std::span<const Record> records) {
     if (taken.complaint) complain(*taken.complaint);
   }
   if (previous) time(records, *previous);
+  time_coding(records, plan);
 }
 
 void AdaptivePolicy::complain(const std::string& what) const {
@@ -133,14 +167,23 @@ void AdaptivePolicy::complain(const std::string& what) const {
 }
 
 // A record tells how long the round before its own took. Everybody waits for the slowest rank.
-void AdaptivePolicy::time(std::span<const Record> records, const plan::Plan& previous) {
-  const bool updates = previous.kind == plan::Kind::kUpdates;
+void AdaptivePolicy::time(std::span<const Record> records, const Ran& previous) {
+  const bool updates = previous.plan.kind == plan::Kind::kUpdates;
   if (least(records, [](const Record& record) { return record.whole; }) <= 0) return;
   const double compute = most(records, [updates](const Record& record) {
     return record.whole - record.exposed - (updates ? record.coding : 0);  // with gradients the lanes code
   });
-  compute_.take(compute / (updates ? previous.every : 1));
-  if (!updates) spread_.take(most(records, [](const Record& record) { return record.spread; }));
+  compute_.take(compute / (updates ? previous.plan.every : 1));
+  if (updates || leads_.empty()) return;
+  leads_[told_unit(previous.round, units_.size())].take(
+      std::max(kLeastLead, most(records, [](const Record& record) { return record.lead; })));
+}
+
+// Plain floats are not coded: what little time they take says nothing about the rest.
+void AdaptivePolicy::time_coding(std::span<const Record> records, const plan::Plan& plan) {
+  if (setup_.ranks == 1 || (plan.scheme == plan::Scheme::kDense && plan.values == plan::ValueCode::kF32)) return;
+  const double expected = model::coding_of(plan, inputs()).value;
+  if (expected > 0) coding_.take(most(records, [](const Record& record) { return record.coding; }) / expected);
 }
 
 void AdaptivePolicy::note_ran(std::uint64_t round, const plan::Plan& plan) {
@@ -177,9 +220,9 @@ void AdaptivePolicy::tell(const std::optional<plan::Link>& link) {
 }
 
 std::string AdaptivePolicy::to_text() const {
-  return fmt::format("costs {}\nsteps {}\ncompute {}\nspread {}\noverlap {}\ngain {}\ngain_density {}\nnetwork {}\ncontrol\n{}",
-                     one_line(plan::to_text(setup_.costs)), steps_, compute_.value(), spread_.value(), overlap_.value(), gain_.value(),
-                     gain_density_, network_.to_text(), control::to_text(state_));
+  return fmt::format("costs {}\nsteps {}\ncompute {}\ncoding {}\nleads {}\noverlap {}\ngain {}\ngain_density {}\nnetwork {}\ncontrol\n{}",
+                     one_line(plan::to_text(setup_.costs)), steps_, compute_.value(), coding_.value(), leads_text(leads_), overlap_.value(),
+                     gain_.value(), gain_density_, network_.to_text(), control::to_text(state_));
 }
 
 void AdaptivePolicy::restore(std::string_view text) {
@@ -200,10 +243,19 @@ void AdaptivePolicy::restore(std::string_view text) {
   };
   setup_.costs = plan::parse_cost_table(value("costs"));
   steps_ = static_cast<std::int64_t>(number("steps"));
-  for (const auto& [key, level] : {std::pair{"compute", &compute_}, {"spread", &spread_}, {"overlap", &overlap_}, {"gain", &gain_}}) {
-    *level = {};
-    level->take(number(key));
-  }
+  const auto level = [](double seconds) {
+    observe::Level made;
+    made.take(seconds);
+    return made;
+  };
+  compute_ = level(number("compute"));
+  coding_ = level(number("coding"));
+  std::istringstream leads{value("leads")};
+  leads_.assign(leads_.size(), {});
+  double lead = 0;
+  for (std::size_t u = 0; u < leads_.size() && leads >> lead; ++u) leads_[u] = level(lead);
+  overlap_ = level(number("overlap"));
+  gain_ = level(number("gain"));
   gain_density_ = number("gain_density");
   network_ = observe::parse_network(value("network"));
   (void)value("control");

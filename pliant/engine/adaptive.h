@@ -33,11 +33,11 @@ class AdaptivePolicy final : public Policy {
     Log log = {};
     bool front = false;  // Choice::decision has it now and then, even if nothing changed; need not be the same
   };
-  AdaptivePolicy(Setup setup, std::vector<std::size_t> units);
+  AdaptivePolicy(Setup setup, const std::vector<std::size_t>& units);
 
   [[nodiscard]] Choice choose(std::uint64_t round) override;
   void take_in(std::span<const Record> records) override;
-  void note_units(const std::vector<std::size_t>& lengths) override { units_ = lengths; }
+  void note_units(const std::vector<std::size_t>& lengths) override;
   void note_ran(std::uint64_t round, const plan::Plan& plan) override;
   void note_result(const plan::Plan& plan, const Result& result) override;
 
@@ -51,7 +51,14 @@ class AdaptivePolicy final : public Policy {
   [[nodiscard]] model::Inputs inputs() const;
 
  private:
-  void time(std::span<const Record> records, const plan::Plan& previous);
+  struct Ran {
+    std::uint64_t round;
+    std::int64_t step;  // of training
+    plan::Plan plan;
+  };
+  void add_buckets(model::Inputs& inputs) const;
+  void time(std::span<const Record> records, const Ran& previous);
+  void time_coding(std::span<const Record> records, const plan::Plan& plan);
   void complain(const std::string& what) const;
 
   Setup setup_;
@@ -59,21 +66,17 @@ class AdaptivePolicy final : public Policy {
   observe::Network network_;
   control::State state_;
   model::PriceBook book_;
-  observe::Level compute_;  // of a step
-  observe::Level spread_;   // from its first bucket to its last
-  observe::Level overlap_;  // of the ranks' selections
-  observe::Level gain_;     // of the last exchanges, at the density that they had
+  observe::Level compute_;             // of a step
+  std::vector<observe::Level> leads_;  // by unit but for the last: how long before it each is ready
+  observe::Level coding_;              // over what it should take
+  observe::Level overlap_;             // of the ranks' selections
+  observe::Level gain_;                // of the last exchanges, at the density that they had
   double gain_density_ = 1;
   bool changed_ = false;
   std::optional<plan::Link> told_;  // instead of what is measured
   std::uint64_t front_due_ = 0;     // the round from which on a decision that changes nothing has its front
   std::int64_t steps_ = 0;          // of training: an exchange of updates is worth `every` of them
-  struct Ran {
-    std::uint64_t round;
-    std::int64_t step;  // of training
-    plan::Plan plan;
-  };
-  std::deque<Ran> ran_;  // rounds whose records are still to come, and the one before them
+  std::deque<Ran> ran_;             // rounds whose records are still to come, and the one before them
   std::optional<Choice> last_;
 };
 

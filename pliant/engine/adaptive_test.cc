@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <sstream>
 
 #include "tests/support/run_engines.h"
 
@@ -46,7 +47,7 @@ std::vector<Record> records(int ranks, std::uint64_t round, std::mt19937_64& ran
   std::vector<Record> all;
   for (int r = 0; r < ranks; ++r) {
     Record record{.step = round, .whole = static_cast<float>(0.05 * noise(random) + wire), .exposed = static_cast<float>(wire)};
-    record.spread = 0.03F;
+    record.lead = 0.03F;
     record.wire[0] = static_cast<float>(wire * noise(random));
     record.control = static_cast<float>(1e-3 * noise(random));
     all.push_back(record);
@@ -100,7 +101,7 @@ TEST(AdaptivePolicy, RanksThatReadTheSameRecordsDecideAlike) {
 }
 
 std::vector<Record> plain_records(int ranks, std::uint64_t round) {
-  Record record{.step = round, .whole = 0.05F, .exposed = 0.01F, .spread = 0.03F, .control = 1e-3F, .wire = {0.01F}};
+  Record record{.step = round, .whole = 0.05F, .exposed = 0.01F, .lead = 0.03F, .control = 1e-3F, .wire = {0.01F}};
   return std::vector<Record>(static_cast<std::size_t>(ranks), record);
 }
 
@@ -159,6 +160,82 @@ TEST(AdaptivePolicy, ResultsReachThePredictions) {
   AdaptivePolicy restored(fixed, {1'000'000});
   restored.restore(policy.to_text());
   EXPECT_EQ(restored.inputs().gain, policy.inputs().gain);
+}
+
+// Each unit in its turn; the last one is ready when compute is over. Other units are other measurements.
+TEST(AdaptivePolicy, KnowsWhenEachBucketIsReady) {
+  auto gradients = setup(2);
+  gradients.control.candidates.pins = plan::parse_pins("gradients");
+  const std::vector<std::size_t> units = {1'000'000, 2'000'000, 1'000'000, 500'000};
+  AdaptivePolicy policy(gradients, units);
+  const std::array<float, 3> leads = {0.03F, 0.004F, 0.003F};  // by their sizes the second would be ready much sooner
+  for (std::uint64_t round = 0; round < 12; ++round) {
+    (void)policy.choose(round);
+    auto all = plain_records(2, round);
+    for (Record& record : all) record.lead = round == 0 ? 0 : leads.at(told_unit(round - 1, units.size()));
+    policy.take_in(all);
+  }
+  const auto ready_before_the_end = [](const AdaptivePolicy& of, std::size_t unit) {
+    return of.inputs().compute.value - of.inputs().buckets[unit].ready.value;
+  };
+  AdaptivePolicy restored(gradients, units);
+  restored.restore(policy.to_text());
+  for (const AdaptivePolicy* each : {&policy, &restored}) {
+    for (std::size_t u = 0; u < leads.size(); ++u) EXPECT_NEAR(ready_before_the_end(*each, u), leads.at(u), 1e-6) << u;
+    EXPECT_EQ(ready_before_the_end(*each, 3), 0);
+  }
+  policy.note_units({4'000'000, 500'000});
+  EXPECT_NEAR(ready_before_the_end(policy, 0), 0.66 * policy.inputs().compute.value, 1e-6);
+}
+
+TEST(AdaptivePolicy, KnowsWhatCodingTakesBesideTraining) {
+  auto sparse = setup(2);
+  for (std::size_t o = 0; o < plan::kOperationNames.size(); ++o) {
+    sparse.costs.set(static_cast<plan::Operation>(o), {.ns_per_element = 1, .ns_per_entry = 5});
+  }
+  const auto coding_after = [&](const char* pins, double factor) {
+    sparse.control.candidates.pins = plan::parse_pins(pins);
+    AdaptivePolicy policy(sparse, {1'000'000});
+    for (std::uint64_t round = 0; round < 10; ++round) {
+      const plan::Plan plan = policy.choose(round).plan;
+      auto all = plain_records(2, round);
+      all[1].coding = static_cast<float>(factor * model::coding_of(plan, policy.inputs()).value);
+      policy.take_in(all);
+    }
+    AdaptivePolicy restored(sparse, {1'000'000});
+    restored.restore(policy.to_text());
+    EXPECT_EQ(restored.inputs().coding, policy.inputs().coding);
+    return policy.inputs().coding;
+  };
+  EXPECT_NEAR(coding_after("gradients union density=10%", 1.7), 1.7, 1e-5);
+  EXPECT_NEAR(coding_after("updates union density=10%", 0.8), 0.8, 1e-5);
+  EXPECT_EQ(coding_after("gradients union density=10%", 100), 4) << "that was something else";
+  EXPECT_EQ(coding_after("gradients dense values=f32", 1.7), 1) << "nothing is coded";
+}
+
+// What engines tell each other of their buckets is what happened: here the first comes well before the others.
+TEST(Adaptive, EnginesTellWhenTheirBucketsCame) {
+  run_engines("gradients", 2, 2, [&](int, Communicators communicators) {
+    const std::vector<Parameter> parameters = {{.name = "a", .size = 2'000}, {.name = "b", .size = 2'000}, {.name = "c", .size = 2'000}};
+    Options options{.pins = plan::parse_pins("gradients"), .costs = plan::CostTable{}, .deadline = 60_s};
+    Engine engine(std::move(communicators), parameters, options);
+    std::vector<std::vector<float>> gradients(parameters.size(), std::vector<float>(2'000, 1.0F));
+    for (int step = 0; step < 24; ++step) {
+      for (std::size_t p = 0; p < gradients.size(); ++p) {
+        engine.submit({.pieces = {{static_cast<int>(p), gradients[p]}}});
+        if (p == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+      engine.end_step();
+    }
+    const std::string text = engine.state().policy;
+    std::istringstream leads(text.substr(text.find("\nleads ") + 7));
+    double first = 0;
+    double second = 0;
+    ASSERT_TRUE(leads >> first >> second) << text;
+    EXPECT_GE(first, 0.02);
+    EXPECT_GT(second, 0);
+    EXPECT_LT(second, first);
+  });
 }
 
 TEST(AdaptivePolicy, SaysTheSameWhenAskedAgain) {

@@ -17,8 +17,8 @@ std::string steering(const Options& options) {
                      c.guards.most_late, c.guards.most_late_adam, options.shared, c.warm_up_steps, c.warm_up_slowdown, c.ramp_start,
                      c.ramp_factor, c.ramp_steps, c.better, c.confirmations, c.better_at_once, c.dwell_steps, c.settling_steps,
                      c.settling_exchanges, c.better_than_plain, c.repay_steps, c.stale_steps, c.trial_period, c.tolerance, e.p_updates,
-                     e.p_gradients, e.q_sparse, e.q_shared, e.enough, e.age_scale, e.age_power, e.age_scale_adam,
-                     e.age_power_adam, c.trial_slowdown, options.drift);
+                     e.p_gradients, e.q_sparse, e.q_shared, e.enough, e.age_scale, e.age_power, e.age_scale_adam, e.age_power_adam,
+                     c.trial_slowdown, options.drift);
 }
 
 }  // namespace

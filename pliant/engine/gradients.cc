@@ -63,6 +63,7 @@ struct Gradients::Step {
         epoch(about.epoch),
         pieces(parameters),
         carried(parameters),
+        when(parameters),
         waiting(parameters),
         record(about) {}
 
@@ -71,6 +72,7 @@ struct Gradients::Step {
   const std::uint32_t epoch;
   std::vector<std::span<float>> pieces;  // by parameter
   std::vector<std::span<const float>> carried;
+  std::vector<Seconds> when;  // it was submitted
   std::vector<std::shared_ptr<Waiting>> waiting;
   std::optional<Seconds> deadline;   // for each message
   bool flushes = false;              // dense, and a residual goes along
@@ -192,7 +194,10 @@ void Gradients::begin_step(std::uint64_t number, const plan::Plan& plan, std::ui
   if (previous_ != nullptr) {
     step_->record.whole = static_cast<float>((begin_ - last_begin_).value);
     step_->record.exposed = static_cast<float>(std::max(0.0, (previous_->landed - previous_->last_submitted).value));
-    step_->record.spread = static_cast<float>((previous_->last_submitted - last_begin_).value);
+    const std::size_t unit = told_unit(previous_->number, arrangement_.units().size());
+    Seconds ready{};
+    for (const int parameter : arrangement_.units()[unit]) ready = std::max(ready, previous_->when[static_cast<std::size_t>(parameter)]);
+    step_->record.lead = static_cast<float>((previous_->last_submitted - ready).value);
   }
 }
 
@@ -218,6 +223,7 @@ void Gradients::prepare(Step& step) {
 
 bool Gradients::submit(Submission submission) {
   const auto step = step_;
+  const Seconds now = crew_.now();
   std::vector<int> seen;
   const auto waiting = std::make_shared<Waiting>(std::move(submission));
   for (const Piece& piece : waiting->submission().pieces) {
@@ -230,6 +236,7 @@ bool Gradients::submit(Submission submission) {
     step->waiting[p] = waiting;
     step->pieces[p] = piece.gradient;
     step->carried[p] = piece.carried;
+    step->when[p] = now;
     seen.push_back(piece.parameter);
   }
   if (seen.empty()) {
@@ -238,7 +245,7 @@ bool Gradients::submit(Submission submission) {
   }
   step->submitted += seen.size();
   step->seen.push_back(seen);
-  step->last_submitted = crew_.now();
+  step->last_submitted = now;
   const bool last = step->submitted == sizes_.size();
   if (last) {
     previous_ = std::exchange(step_, nullptr);

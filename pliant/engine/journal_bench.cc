@@ -78,7 +78,7 @@ class Run {
     for (Record& record : records) {
       record.step = round_;
       record.whole = 1e-2F;
-      record.spread = 4e-3F;
+      record.lead = 4e-3F;
       record.exposed = 1e-3F;
       record.control = 1e-3F;
       record.wire.fill(static_cast<float>(kWire / kRecordTimes * (1 + 0.01 * static_cast<double>(round_ % 7))));

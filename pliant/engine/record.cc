@@ -44,7 +44,7 @@ std::optional<std::string> nonsense(std::span<const Record> records) {
     const Record& record = records[r];
     const std::array<std::pair<std::string_view, float>, 5> named = {{{"step", record.whole},
                                                                       {"wait", record.exposed},
-                                                                      {"backward", record.spread},
+                                                                      {"bucket's lead", record.lead},
                                                                       {"coding", record.coding},
                                                                       {"record", record.control}}};
     for (const auto& [what, seconds] : named) {

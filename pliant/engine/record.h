@@ -35,12 +35,15 @@ struct Record {
   std::uint32_t rates = 0;                    // the same of its learning rates
   float whole = 0;                            // the last step, from its first bucket to this one's; 0: none yet
   float exposed = 0;                          // of that, from its last bucket until everything had landed
-  float spread = 0;                           // of that, from its first bucket to its last
+  float lead = 0;                             // of that, from the bucket whose turn it was (told_unit) to the last one
   float coding = 0;                           // gradients: select, encode, decode of this step; updates: what that took of `whole`
   float control = 0;                          // duration of the last all-gather of records; 0: none yet
   std::array<float, kRecordTimes> wire = {};  // duration of each exchange; 0: none
 };
 static_assert(sizeof(Record) == 64);
+
+// Of which unit a round tells how long before the last one it was ready: each in its turn, but for the last itself.
+[[nodiscard]] constexpr std::size_t told_unit(std::uint64_t round, std::size_t units) { return units < 2 ? 0 : round % (units - 1); }
 
 // What ranks must not differ in: epoch, step, plan, and what they applied. In one sentence that names the odd rank out.
 [[nodiscard]] std::optional<std::string> disagreement(std::span<const Record> records);

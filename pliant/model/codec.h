@@ -16,6 +16,7 @@ struct Codec {
   Seconds land;    // decode what arrived last, write the average
 
   [[nodiscard]] Seconds total() const { return depart + travel + land; }
+  friend Codec operator*(double factor, const Codec& codec) { return {factor * codec.depart, factor * codec.travel, factor * codec.land}; }
 };
 
 [[nodiscard]] Codec codec(const plan::Plan& plan, std::size_t length, std::size_t kept, int size, const plan::CostTable& costs);

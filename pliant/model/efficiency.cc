@@ -45,7 +45,8 @@ double efficiency(const plan::Plan& plan, double updated_fraction, bool adam, co
   const double fraction = std::min(updated_fraction / options.enough, 1.0);
   if (plan.kind == plan::Kind::kGradients) return q * std::pow(fraction, options.p_gradients);
   const double age = (plan.every - 1) / 2.0 + plan.late;
-  const double aged = adam ? std::pow(age / options.age_scale_adam, options.age_power_adam) : std::pow(age / options.age_scale, options.age_power);
+  const double aged =
+      adam ? std::pow(age / options.age_scale_adam, options.age_power_adam) : std::pow(age / options.age_scale, options.age_power);
   return q * std::pow(fraction, options.p_updates) / (1 + aged);
 }
 

@@ -233,7 +233,7 @@ class Forecast {
       out.exact = false;
       out.bend = std::max(out.bend, weight.bend);
     }
-    return {codec(plan, unit.length, kept, size, inputs_.costs), wire, weight.bytes, weight.sent_bytes, unit.ready};
+    return {inputs_.coding * codec(plan, unit.length, kept, size, inputs_.costs), wire, weight.bytes, weight.sent_bytes, unit.ready};
   }
 
   const Inputs& inputs_;
@@ -284,6 +284,16 @@ StepWeight weigh_step(const plan::Plan& plan, const Inputs& inputs, PriceBook& b
   if (plan.kind == plan::Kind::kUpdates && inputs.buffers > 0) (void)add(plan::beside(plan), inputs.buffers);
   step.correction = correction_index(plan, largest);
   return step;
+}
+
+Seconds coding_of(const plan::Plan& plan, const Inputs& inputs) {
+  Seconds sum{};
+  for (const Bucket& unit : units(plan, inputs)) {
+    const std::size_t kept = plan.scheme == plan::Scheme::kDense ? unit.length : plan::entries_of(plan.density, unit.length);
+    const Codec work = codec(plan, unit.length, kept, inputs.world.size, inputs.costs);
+    sum += plan.kind == plan::Kind::kUpdates ? work.depart + work.land : work.total();
+  }
+  return sum;
 }
 
 plan::Link worst_link(const plan::World& world) {

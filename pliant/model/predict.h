@@ -33,6 +33,7 @@ struct Inputs {
   std::size_t buffers = 0;           // entries that travel beside every exchange of updates (plan::beside)
   Seconds compute = {};              // of a step: forward, backward, optimizer
   plan::CostTable costs = {};
+  double coding = 1;  // what coding takes over what `costs` says: beside training, processors and caches are shared
   bool adam = false;  // the optimizer divides by a second moment
   EfficiencyOptions efficiency = {};
   int lanes = 1;  // 0: everything runs in the caller, nothing overlaps
@@ -79,6 +80,9 @@ struct StepWeight {
   std::size_t correction = 0;
 };
 [[nodiscard]] StepWeight weigh_step(const plan::Plan& plan, const Inputs& inputs, PriceBook& book);
+
+// What coding an exchanging step's contribution takes by `costs` alone: all of it with gradients, the training thread's share with updates.
+[[nodiscard]] Seconds coding_of(const plan::Plan& plan, const Inputs& inputs);
 
 // The link that has the largest latency and the lowest bandwidth of all.
 [[nodiscard]] plan::Link worst_link(const plan::World& world);
