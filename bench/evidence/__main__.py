@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import math
 import shutil
 import statistics
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -54,46 +55,50 @@ class Outcome:
     failures: dict[str, str] = field(default_factory=dict)
     complete: bool = True
 
+    @contextlib.contextmanager
+    def within_budget(self) -> Iterator[None]:
+        try:
+            yield
+        except TimeIsUp:
+            self.complete = False
+
+    @contextlib.contextmanager
+    def noting(self, what: str) -> Iterator[None]:
+        """Failures of runs."""
+        try:
+            yield
+        except RuntimeError as error:
+            self.failures[what] = str(error).strip()[-600:]
+            print(f"failed: {what}\n{error}", file=sys.stderr, flush=True)
+
 
 def run(runner: Runner, studies: Iterable[Study], methods: Collection[str], seeds: Collection[int]) -> Outcome:
-    """Whatever the budget allows. A method that fails on a study is named, and left out of it."""
+    """Whatever the budget allows, and all that has run already. A method that fails on a study is named, and left out of it."""
     outcome = Outcome()
     for study in studies:
         curves: Curves = {}
-        try:
+        with outcome.within_budget():
             study.prepare(runner, methods, seeds)
-            for seed in seeds:
-                for method in methods:
-                    key = f"{study.name}, {method}, seed {seed}"
-                    try:
-                        curves[method, seed] = study.curve(runner, method, seed)
-                    except RuntimeError as error:
-                        outcome.failures[key] = str(error).strip()[-600:]
-                        print(f"failed: {key}\n{error}", file=sys.stderr, flush=True)
-        except TimeIsUp:
-            outcome.complete = False
+        for seed in seeds:
+            for method in methods:
+                with outcome.within_budget(), outcome.noting(f"{study.name}, {method}, seed {seed}"):
+                    curves[method, seed] = study.curve(runner, method, seed)
         whole = [m for m in methods if all((m, s) in curves for s in seeds)]
         complete = {key: curve for key, curve in curves.items() if key[0] in whole}
         if "ddp" in whole and "auto" in whole:
-            outcome.judges[study] = go_on(runner, study, Judge(complete), outcome)
+            outcome.judges[study] = Judge(complete)
             outcome.seen[study] = {key: seen.of(runner, study, *key, curve) for key, curve in complete.items()}
-        if not outcome.complete:
-            break
+    go_on(runner, outcome)
     return outcome
 
 
-def go_on(runner: Runner, study: Study, judge: Judge, outcome: Outcome) -> Judge:
+def go_on(runner: Runner, outcome: Outcome) -> None:
     """Whoever has not reached the last target within plain DDP's steps trains on: steps that are worth less may still be there sooner."""
-    curves = dict(judge.curves)
-    for method, seed in sorted(judge.late(), key=lambda late: late[0] != "auto"):
-        try:
-            if outcome.complete:
-                curves[method, seed] = study.curve(runner, method, seed, longer=True)
-        except TimeIsUp:
-            outcome.complete = False
-        except RuntimeError as error:
-            outcome.failures[f"{study.name}, {method}, seed {seed}, longer"] = str(error).strip()[-600:]
-    return Judge(curves)
+    late = [(study, method, seed) for study, judge in outcome.judges.items() for method, seed in judge.late()]
+    for study, method, seed in sorted(late, key=lambda one: one[1] != "auto"):
+        with outcome.within_budget(), outcome.noting(f"{study.name}, {method}, seed {seed}, longer"):
+            longer = study.curve(runner, method, seed, longer=True)
+            outcome.judges[study] = Judge({**outcome.judges[study].curves, (method, seed): longer})
 
 
 def figures_of(outcome: Outcome) -> list[figures.Figure]:
