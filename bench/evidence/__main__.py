@@ -93,12 +93,14 @@ def run(runner: Runner, studies: Iterable[Study], methods: Collection[str], seed
 
 
 def go_on(runner: Runner, outcome: Outcome) -> None:
-    """Whoever has not reached the last target within plain DDP's steps trains on: steps that are worth less may still be there sooner."""
-    late = [(study, method, seed) for study, judge in outcome.judges.items() for method, seed in judge.late()]
-    for study, method, seed in sorted(late, key=lambda one: one[1] != "auto"):
-        with outcome.within_budget(), outcome.noting(f"{study.name}, {method}, seed {seed}, longer"):
-            longer = study.curve(runner, method, seed, longer=True)
-            outcome.judges[study] = Judge({**outcome.judges[study].curves, (method, seed): longer})
+    """A method that has not reached the last target within plain DDP's steps trains on: steps that are worth less may still be there sooner.
+    With all of its seeds, or none: a seed that was late would else be run twice, and the better run counted."""
+    late = [(study, method) for study, judge in outcome.judges.items() for method in judge.late()]
+    for study, method in sorted(late, key=lambda one: one[1] != "auto"):
+        with outcome.within_budget(), outcome.noting(f"{study.name}, {method}, longer"):
+            judge = outcome.judges[study]
+            longer = {(method, seed): study.curve(runner, method, seed, longer=True) for seed in judge.seeds}
+            outcome.judges[study] = Judge({**judge.curves, **longer})
 
 
 def figures_of(outcome: Outcome) -> list[figures.Figure]:

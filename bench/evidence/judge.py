@@ -33,9 +33,9 @@ class Judge:
         """Steps that all methods have in common: plain DDP's. Some went on for longer, to see when they get there."""
         return self.curves["ddp", self.seeds[0]].steps[-1]
 
-    def late(self) -> list[tuple[str, int]]:
-        """(method, seed) that has not reached the last target."""
-        return [(method, seed) for method, seed in self.curves if math.isinf(self.times(method, seed)[-1])]
+    def late(self) -> list[str]:
+        """Methods that have not reached the last target with every seed."""
+        return list(dict.fromkeys(method for method, seed in self.curves if math.isinf(self.times(method, seed)[-1])))
 
     def methods(self, family: str) -> list[str]:
         return [name for name in dict.fromkeys(method for method, _ in self.curves) if METHODS[name].family == family]
