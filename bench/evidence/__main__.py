@@ -161,7 +161,7 @@ def missed(found: list[figures.Figure]) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="evidence", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="the short form, about three minutes; writes build/bench/evidence-quick.json and build/evidence-quick/docs")
+    parser.add_argument("--quick", action="store_true", help="the short form, about six minutes; writes build/bench/evidence-quick.json and build/evidence-quick/docs")
     parser.add_argument("--hours", type=float, default=8.0, help="stop after so long; what has run is kept [8]")
     parser.add_argument("--again", default="", metavar="METHODS", help="runs of these, by comma, are forgotten first: the library is another one now")
     parser.add_argument("--studies", type=int, default=len(STUDIES), help="only the first so many")
