@@ -152,5 +152,6 @@ METHOD = """## Method
 ## Limits
 
 * Small models and short runs: what takes thousands of steps to show is not seen here.
+* What a step is worth (`model/efficiency.h`) was fitted to this CNN's curves among others ([model.md](model.md)): for `auto` they are no held-out test.
 * Two cores for all ranks and the network: codec work is dearer here than on machines of their own.
 """
