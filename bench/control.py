@@ -116,7 +116,11 @@ def loop_figures(document: dict) -> list[figures.Figure]:
     noisy, steady = document["regret_noisy"], document["steady"]
     flaps = [each["switches"] for each in steady]
     shares = [each["per_step"] / STEP for each in document["cost"]]
-    until = {"replan_steps": "the plan is what the policy, told the network, would have", "replan_steps_near": "the plan is within 15 % of the best"}
+    until = {
+        "replan_steps": "the plan is what the policy, told the network, would have",
+        "replan_steps_noisy": "the same, with noise",
+        "replan_steps_near": "the plan is within 15 % of the best, with noise",
+    }
     return [
         *(figures.exact(f"regret_noisy/{name}", quantile(noisy, q), "ratio, predicted, with noise") for name, q in (("median", 0.5), ("p95", 0.95), ("max", 1))),
         *(figures.Figure(f"{key}/p90", quantile(document[key], 0.9), f"steps until {what}; low: median, high: most", quantile(document[key], 0.5), quantile(document[key], 1))

@@ -3,10 +3,10 @@
 //
 //   control-loop SEED NETWORKS     prints one JSON document
 #include <cstdio>
-#include <ctime>
 #include <deque>
 #include <nlohmann/json.hpp>
 
+#include "pliant/common/processor_time.h"
 #include "pliant/engine/adaptive.h"
 #include "tests/control/measures.h"
 
@@ -16,13 +16,14 @@ namespace {
 using nlohmann::json;
 
 constexpr std::int64_t kSettled = 420;  // steps: warm-up, ramp, and some
+constexpr double kNoise = 0.2;          // the spread of timings, of which 1 % are outliers too
 
 struct Survey {
   unsigned seed;
   int networks;
   model::PriceBook book = {};
 
-  [[nodiscard]] Loop loop(const Setting& setting, unsigned noise_seed, double spread = 0.2) {
+  [[nodiscard]] Loop loop(const Setting& setting, unsigned noise_seed, double spread = kNoise) {
     return {book, setting.ranks, setting.link, setting.length, setting.compute, noise_seed, spread, spread > 0 ? 0.01 : 0};
   }
 
@@ -37,10 +38,10 @@ struct Survey {
     return out;
   }
 
-  json replans(double (*until)(Loop&, const plan::Link&)) {
+  json replans(double (*until)(Loop&, const plan::Link&), double spread) {
     json out = json::array();
     for (int i = 0; i < networks; ++i) {
-      Loop one = loop(random_setting(seed + 10'000 + i), seed + i);
+      Loop one = loop(random_setting(seed + 10'000 + i), seed + i, spread);
       run(one, 300);
       out.push_back(until(one, random_setting(seed + 20'000 + i).link));
     }
@@ -65,11 +66,7 @@ struct Survey {
   }
 };
 
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
+double processor_seconds() { return processor_time().value; }
 
 // What a rank's policy costs on average in a noisy run, evaluations included: records in, plan out. Of this thread's processor.
 struct Cost {
@@ -134,9 +131,10 @@ json costs(unsigned seed) {
 int main_of(unsigned seed, int networks) {
   Survey survey{seed, networks};
   const json document{{"regret", survey.regrets(0)},
-                      {"regret_noisy", survey.regrets(0.2)},
-                      {"replan_steps", survey.replans(steps_until_as_if_told)},
-                      {"replan_steps_near", survey.replans([](Loop& one, const plan::Link& to) { return replan_steps(one, to); })},
+                      {"regret_noisy", survey.regrets(kNoise)},
+                      {"replan_steps", survey.replans(steps_until_as_if_told, 0)},
+                      {"replan_steps_noisy", survey.replans(steps_until_as_if_told, kNoise)},
+                      {"replan_steps_near", survey.replans([](Loop& one, const plan::Link& to) { return replan_steps(one, to); }, kNoise)},
                       {"steady", survey.steadies()},
                       {"cost", costs(seed)}};
   std::puts(document.dump().c_str());

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <ctime>
 #include <functional>
 #include <map>
 #include <string>
 
+#include "pliant/common/processor_time.h"
 #include "pliant/compress/index_stream.h"
 #include "pliant/compress/residual.h"
 #include "pliant/compress/value_stream.h"
@@ -53,12 +53,7 @@ struct Report {
   }
 };
 
-// Time of this thread on its processor: what other programs on the machine take is not the codec's.
-double now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
-}
+double now_ns() { return 1e9 * processor_time().value; }
 
 // Of one run, over enough runs that the clock does not matter.
 double nanoseconds_of(const std::function<void()>& action, std::size_t count) {

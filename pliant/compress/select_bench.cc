@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "pliant/common/buffer.h"
+#include "pliant/common/processor_time.h"
 #include "pliant/compress/data.h"
 #include "pliant/compress/measure.h"
 #include "pliant/compress/selector.h"
@@ -24,11 +24,7 @@ namespace pliant::compress {
 namespace {
 
 // Processor time of this thread: the machine may be busy with other work, which is nobody's cost here.
-double seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
+double seconds() { return processor_time().value; }
 
 template <typename Work>
 double time_of(Work work) {

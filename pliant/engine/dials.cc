@@ -42,9 +42,11 @@ const std::vector<Dial>& dials() {
   using Control = control::Options;
   using Efficiency = model::EfficiencyOptions;
   static const std::vector<Dial> all = {
-      {"p", 0, 1, [](Options& options, double value) { options.efficiency.p_updates = options.efficiency.p_gradients = value; }},
+      {"p", 0, 1, [](Options& options, double value) { options.efficiency.turn_all_p(value); }},
       dial("p_updates", &Options::efficiency, &Efficiency::p_updates, 0, 1),
       dial("p_gradients", &Options::efficiency, &Efficiency::p_gradients, 0, 1),
+      dial("p_updates_adam", &Options::efficiency, &Efficiency::p_updates_adam, 0, 1),
+      dial("p_gradients_adam", &Options::efficiency, &Efficiency::p_gradients_adam, 0, 1),
       dial("q_sparse", &Options::efficiency, &Efficiency::q_sparse, 0.01, 1),
       dial("q_shared", &Options::efficiency, &Efficiency::q_shared, 0.01, 1),
       dial("enough", &Options::efficiency, &Efficiency::enough, 1e-6, 1),

@@ -26,6 +26,8 @@ TEST(Dials, EachTurnsItsNumber) {
   turn_dial(options, "p", 0.3);
   EXPECT_EQ(options.efficiency.p_updates, 0.3);
   EXPECT_EQ(options.efficiency.p_gradients, 0.3);
+  EXPECT_EQ(options.efficiency.p_updates_adam, 0.3);
+  EXPECT_EQ(options.efficiency.p_gradients_adam, 0.3);
   turn_dial(options, "p_gradients", 0.5);
   EXPECT_EQ(options.efficiency.p_gradients, 0.5);
   turn_dial(options, "most_every", 16);

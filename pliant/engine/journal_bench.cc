@@ -9,10 +9,10 @@
 #include <fmt/ranges.h>
 
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <vector>
 
+#include "pliant/common/processor_time.h"
 #include "pliant/control/front.h"
 #include "pliant/engine/adaptive.h"
 #include "pliant/engine/journal.h"
@@ -31,11 +31,7 @@ constexpr std::size_t kGroups = 4;
 constexpr std::size_t kEntries = 2'500'000;  // of a group
 constexpr double kWire = 4e-3;
 
-double processor_us() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return 1e6 * static_cast<double>(now.tv_sec) + 1e-3 * static_cast<double>(now.tv_nsec);
-}
+double processor_us() { return 1e6 * processor_time().value; }
 
 enum class Everything { kNo, kYes };
 

@@ -44,7 +44,7 @@ struct Traffic {
   Seconds finished;
   Bytes sent;
   int messages = 0;
-  Seconds encode;                            // of the time between, in outgoing()
+  Seconds encode;                            // of the time between, in outgoing(), by this thread's processor
   Seconds decode;                            // and in arrived()
   Traffic& operator+=(const Traffic& next);  // the one that followed
 };

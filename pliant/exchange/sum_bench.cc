@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <functional>
 
+#include "pliant/common/processor_time.h"
 #include "pliant/compress/residual.h"
 #include "pliant/compress/trim.h"
 #include "pliant/exchange/sparse_sum.h"
@@ -22,11 +22,7 @@ namespace {
 constexpr int kRepetitions = 21;
 constexpr int kRanks = 8;
 
-double now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
-}
+double now_ns() { return 1e9 * processor_time().value; }
 
 double median_ns(const std::function<void()>& prepare, const std::function<void()>& action) {
   std::vector<double> samples;

@@ -18,6 +18,11 @@ struct EfficiencyOptions {
   double p_gradients = 0.2;
   // fraction(f) = (f / enough)^p: once a step updates this share of all entries, more of them make no difference.
   double enough = 0.2;
+  // Adam divides by the second moment: one step moves all entries about alike, so the largest are no better than others, and the moment
+  // of entries that come seldom is wrong. There fraction(f) = f^p, and with updates p counts by 1 / every: over several steps entries
+  // come apart.
+  double p_updates_adam = 0.4;
+  double p_gradients_adam = 0.3;
   // Union and srs keep what is largest somewhere; shared keeps what is largest at one rank.
   double q_sparse = 1;
   double q_shared = 0.85;
@@ -26,6 +31,7 @@ struct EfficiencyOptions {
   double age_power = 1.4;
   double age_scale_adam = 9;
   double age_power_adam = 1;
+  void turn_all_p(double p) { p_updates = p_gradients = p_updates_adam = p_gradients_adam = p; }
   bool operator==(const EfficiencyOptions&) const = default;
 };
 

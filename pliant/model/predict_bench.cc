@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <vector>
 
+#include "pliant/common/processor_time.h"
 #include "pliant/model/predict.h"
 #include "pliant/plan/candidates.h"
 
@@ -17,11 +17,7 @@ namespace {
 
 constexpr int kRepetitions = 21;
 
-double now_ms() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return 1e3 * static_cast<double>(now.tv_sec) + 1e-6 * static_cast<double>(now.tv_nsec);
-}
+double now_ms() { return 1e3 * pliant::processor_time().value; }
 
 }  // namespace
 

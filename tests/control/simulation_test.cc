@@ -56,6 +56,20 @@ TEST(Simulation, APlanForTheNewNetworkIsInForceInTime) {
   EXPECT_LE(quantile(steps, 0.9), 10);
 }
 
+// Without noise it is the very plan that the policy would have if it were told.
+TEST(Simulation, WithoutNoiseItIsThePolicysOwnChoice) {
+  std::vector<double> steps;
+  for (int i = 0; i < 3 * networks(); ++i) {
+    const Setting setting = random_setting(static_cast<unsigned>(4000 + i));
+    Loop loop(book(), setting.ranks, setting.link, setting.length, setting.compute, static_cast<unsigned>(i), 0, 0);
+    run(loop, 300);
+    steps.push_back(steps_until_as_if_told(loop, random_setting(static_cast<unsigned>(5000 + i)).link));
+  }
+  fmt::print("random changes without noise, steps until the plan is the policy's choice: median {}, p90 {}, max {}\n", quantile(steps, 0.5),
+             quantile(steps, 0.9), quantile(steps, 1));
+  EXPECT_LE(quantile(steps, 0.9), 10);
+}
+
 // A hundred times slower or faster in bandwidth, latency or both. One of the twelve changes (bandwidth rises while latency makes up most of
 // the exchange) shortens exchanges by a third only; noise of 20 % hides that for some exchanges.
 TEST(Simulation, SoItIsAfterAFactorOfAHundred) {

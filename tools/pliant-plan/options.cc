@@ -139,7 +139,7 @@ void understand(const Typed& typed, Options& options) {
   }
   if (typed.p) {
     if (!(*typed.p >= 0 && *typed.p <= 1)) throw InputError(fmt::format("--p: {} is not between 0 and 1", *typed.p));
-    options.inputs.efficiency.p_updates = options.inputs.efficiency.p_gradients = *typed.p;
+    options.inputs.efficiency.turn_all_p(*typed.p);
   }
   if (typed.policy != "auto" && typed.policy != "knee")
     throw InputError(fmt::format("--policy: '{}' is neither 'auto' nor 'knee'", typed.policy));

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// What this thread has had of its processor: what other threads and programs take of the machine does not count.
+#pragma once
+
+#include <ctime>
+
+#include "pliant/common/units.h"
+
+namespace pliant {
+
+inline Seconds processor_time() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return {static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec)};
+}
+
+}  // namespace pliant
