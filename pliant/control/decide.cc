@@ -265,11 +265,7 @@ class Decider {
 
   // The nearest to the goal that may be in force now.
   [[nodiscard]] Prediction towards(const Prediction& goal, const Evaluation& evaluation) const {
-    if (warming_up()) {
-      const Choices same_kind = evaluation.those([&](const Plan& plan) { return plan.kind == goal.plan.kind; });
-      const Prediction* found = densest(same_kind, options_.warm_up_slowdown * goal.step);
-      return found == nullptr || found->plan.density <= goal.plan.density ? goal : *found;
-    }
+    if (warming_up()) return warm_up_plan(goal, evaluation);
     const double floor = ramp_floor(state_, options_, inputs_.step);
     if (goal.plan.density * kDensityRounding >= floor) return goal;
     const auto allowed = [&](const Plan& plan) { return plan.kind == goal.plan.kind && plan.density * kDensityRounding >= floor; };
@@ -280,6 +276,20 @@ class Decider {
       if (down && down->speed() * options_.better > found->speed()) return *down;
     }
     return found ? *found : goal;  // pinned below the floor
+  }
+
+  // As dense as time allows. With Adam of averaged gradients if it allows that: second moments that grow from each rank's own gradients
+  // cost a tenth of every step that follows (docs/model.md).
+  [[nodiscard]] Prediction warm_up_plan(const Prediction& goal, const Evaluation& evaluation) const {
+    const auto densest_of = [&](plan::Kind kind) {
+      return densest(evaluation.those([&](const Plan& plan) { return plan.kind == kind; }), options_.warm_up_slowdown * goal.step);
+    };
+    if (inputs_.model.adam) {
+      const Prediction* averaged = densest_of(plan::Kind::kGradients);
+      if (averaged != nullptr && averaged->plan.density == 1) return *averaged;
+    }
+    const Prediction* found = densest_of(goal.plan.kind);
+    return found == nullptr || found->plan.density <= goal.plan.density ? goal : *found;
   }
 
   void start(const Prediction& target, const Prediction& goal) {

@@ -74,6 +74,20 @@ TEST(Decide, WarmUpIsDenserAndBounded) {
   EXPECT_EQ(drive.until(99).choice, first.choice);
 }
 
+// If their step takes no more than 3x the goal's; whoever wants updates alone has updates.
+TEST(Decide, WithAdamWarmUpAveragesGradients) {
+  for (const char* link : {"300mbit,1ms", "1mbit,300ms"}) {
+    for (const char* pins : {"auto", "updates"}) {
+      Drive drive(link, pinned(pins), 8, 0.1, 1'000'000);
+      drive.inputs_.model.adam = true;
+      const Decision first = drive.step();
+      const bool averages = first.choice.kind == plan::Kind::kGradients && first.choice.density == 1;
+      EXPECT_EQ(averages, std::string_view(link) == "300mbit,1ms" && std::string_view(pins) == "auto") << to_string(first);
+      EXPECT_EQ(drive.until(200).choice.kind, plan::Kind::kUpdates);
+    }
+  }
+}
+
 // Rungs between may be no better by themselves: the ramp must not rest on one of them for good.
 TEST(Decide, TheRampEndsWhereTheGoalIs) {
   for (const char* link : {"32.06284mbit,416.015us", "48.75568mbit,350.54us", "99.69962mbit,1197us", "20mbit,5ms", "300mbit,100us"}) {

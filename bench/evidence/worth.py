@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""What a step under a plan is worth on a job, in plain DDP's steps: `python -m evidence.worth JOB SEEDS PLAN ...`. These are the numbers that
+the model's efficiency stands for (docs/model.md); they are trained on loopback, and each run is kept as a file."""
+from __future__ import annotations
+
+import argparse
+import statistics
+from typing import Any
+
+import figures
+from evidence import specs
+from evidence.curves import Curve, measured
+from evidence.jobs import JOBS
+from evidence.judge import TARGETS, over
+from evidence.runs import Runner
+
+HOSTS = 4
+
+
+def by_step(result: dict[str, Any]) -> Curve:
+    return measured({**result, "ends": range(1, len(result["losses"]) + 1)})
+
+
+def worths(plain: Curve, other: Curve) -> list[float]:
+    """Plain DDP's steps to each of its own losses over the other's; 0: never there."""
+    targets = [plain.losses[round(share * (len(plain.losses) - 1))] for share in TARGETS]
+    never = float("inf")
+    return [over(plain.time_to_loss(target) or never, other.time_to_loss(target) or never) for target in targets]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("job", choices=JOBS)
+    parser.add_argument("seeds", help="separated by commas")
+    parser.add_argument("plans", nargs="+")
+    asked = parser.parse_args()
+    runner, steps = Runner(8 * 3600), JOBS[asked.job].steps
+    found: dict[str, list[list[float]]] = {}
+    for seed in map(int, asked.seeds.split(",")):
+        plain = specs.Spec("train", asked.job, "ddp", seed, HOSTS, steps, snapshot_every=8)
+        ours = {plan: specs.Spec("train", asked.job, f"gain: {plan}", seed, HOSTS, steps, snapshot_every=8) for plan in asked.plans}
+        runner.prepare([plain, *ours.values()])
+        for plan, spec in ours.items():
+            found.setdefault(plan, []).append(worths(by_step(runner.result(plain)), by_step(runner.result(spec))))
+    columns = [f"at {share:.0%} of DDP's steps" for share in TARGETS]
+    rows: list[list[object]] = [[plan, *(statistics.median(seeds) for seeds in zip(*all_seeds, strict=True))] for plan, all_seeds in found.items()]
+    print(figures.table(["plan", *columns], rows))
+
+
+if __name__ == "__main__":
+    main()
