@@ -28,8 +28,6 @@ Buffer<float> zeros(std::size_t size) {
   return buffer;
 }
 
-plan::Plan plan_of(const plan::Plan& plan, std::size_t side) { return side == kBuffers ? plan::beside(plan) : plan; }
-
 }  // namespace
 
 Side::Side(std::vector<std::size_t> sizes)
@@ -223,7 +221,8 @@ void Updates::depart(Side& side, std::size_t which, Air& air) {
   const std::span<const float> reference = reference_of(side, which);
   if (crew_.journal != nullptr && which == 0)
     air.energies.contribution = sampled_energy(side.now.span(), reference, sample_stride(side.size()));
-  const exchange::Terms terms{.plan = plan_of(air.sending.plan, which),
+  const plan::Plan& plan = air.sending.plan;
+  const exchange::Terms terms{.plan = which == kBuffers ? plan::beside(plan, side.size()) : plan,
                               .step = air.sending.number,
                               .epoch = air.sending.epoch,
                               .bucket = static_cast<std::uint32_t>(which),

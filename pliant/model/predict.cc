@@ -181,7 +181,7 @@ class Forecast {
   }
 
   [[nodiscard]] Flight buffers(const plan::Plan& plan, Precision precision, Prediction& out) const {
-    const plan::Plan dense = plan::beside(plan);
+    const plan::Plan dense = plan::beside(plan, inputs_.buffers);
     std::array flight = {fly(dense, {.length = inputs_.buffers}, precision, out)};
     correct(dense, flight);
     return flight.front();
@@ -281,7 +281,7 @@ StepWeight weigh_step(const plan::Plan& plan, const Inputs& inputs, PriceBook& b
     return weight.bytes;
   };
   for (const Bucket& unit : units(plan, inputs)) largest = std::max(largest, add(plan, unit.length));
-  if (plan.kind == plan::Kind::kUpdates && inputs.buffers > 0) (void)add(plan::beside(plan), inputs.buffers);
+  if (plan.kind == plan::Kind::kUpdates && inputs.buffers > 0) (void)add(plan::beside(plan, inputs.buffers), inputs.buffers);
   step.correction = correction_index(plan, largest);
   return step;
 }

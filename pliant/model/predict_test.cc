@@ -136,10 +136,11 @@ TEST(Predict, BuffersTravelBesideUpdates) {
   Inputs with = without;
   with.buffers = 512;
   const auto updates = parse_plan("updates every=2 late=0 union density=1%");
-  const double apart = predict(parse_plan("gradients dense"), even(4, "100mbit,10ms", 0.05, 512), book).wire.value;
+  const double apart =
+      predict(parse_plan("gradients dense reduce=recursive-doubling"), even(4, "100mbit,10ms", 0.05, 512), book).wire.value;
   EXPECT_NEAR(predict(updates, with, book).wire.value - predict(updates, without, book).wire.value, apart, 1e-12);
   EXPECT_NEAR(weigh_step(updates, with, book).weight.messages - weigh_step(updates, without, book).weight.messages,
-              book.weigh(plan::beside(updates), 512, 512, 4).messages, 1e-12);
+              book.weigh(plan::beside(updates, 512), 512, 512, 4).messages, 1e-12);
   const auto gradients = parse_plan("gradients union density=1%");
   EXPECT_EQ(predict(gradients, with, book).wire, predict(gradients, without, book).wire);
 }

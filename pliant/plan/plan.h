@@ -55,8 +55,14 @@ struct Plan {
 [[nodiscard]] Plan complete(const Pins& pins, const Plan& defaults = {});
 
 // How buffers travel beside an exchange of updates. They are few, and rounding a mean over and over would walk away with it: always dense,
-// always float32.
-[[nodiscard]] constexpr Plan beside(const Plan& updates) { return {.kind = Kind::kUpdates, .every = updates.every, .late = updates.late}; }
+// always float32. So few that rounds count, not bytes: an engine's own all-reduce may take four times as many.
+[[nodiscard]] constexpr Plan beside(const Plan& updates, std::size_t entries) {
+  constexpr std::size_t kFewEntries = 16 * 1024;
+  return {.kind = Kind::kUpdates,
+          .every = updates.every,
+          .late = updates.late,
+          .reduce = entries <= kFewEntries ? AllReduce::kRecursiveDoubling : AllReduce::kHalvingDoubling};
+}
 
 // Throws ContractError, naming plan and reason, if a plan built by hand is one that parse_plan would not return.
 void check(const Plan& plan);
