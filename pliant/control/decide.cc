@@ -18,6 +18,9 @@ using plan::Plan;
 
 constexpr double kDensityRounding = 1 + 1e-9;
 
+// Predictions that are nearer to each other are equal: codec costs are measured.
+constexpr double kSame = 1.001;
+
 // The inputs that move while training runs, in one row of numbers.
 std::vector<double> marks_of(const model::Inputs& inputs) {
   const plan::Link link = model::worst_link(inputs.world);
@@ -109,14 +112,15 @@ class Evaluation {
     return found == nullptr ? std::nullopt : std::optional(*found);
   }
 
-  // Compression must be predicted to be clearly better than the engine's own all-reduce of plain floats.
+  // Compression must be predicted to be clearly better than the engine's own all-reduce of plain floats; of gradients, if updates are no
+  // quicker.
   [[nodiscard]] const Prediction* fastest_unless_plain_does(const Choices& allowed) const {
     const Prediction* best = fastest(allowed);
     const Prediction* plain = nullptr;
     for (const Prediction* each : allowed) {
       const bool is_plain = each->plan.scheme == plan::Scheme::kDense && each->plan.reduce == plan::AllReduce::kEngine &&
                             each->plan.every == 1 && each->plan.late == 0;
-      if (is_plain && (plain == nullptr || each->speed() > plain->speed())) plain = each;
+      if (is_plain && (plain == nullptr || each->speed() > kSame * plain->speed())) plain = each;
     }
     return plain != nullptr && plain->speed() * options_.better_than_plain >= best->speed() ? plain : best;
   }
