@@ -152,6 +152,6 @@ METHOD = """## Method
 ## Limits
 
 * Small models and short runs: what takes thousands of steps to show is not seen here.
-* What a step is worth (`model/efficiency.h`) was fitted to the curves of the CNN and of the transformer among others ([model.md](model.md)): for `auto` these are no held-out test; the ResNet is. ResNet and transformer have run with a part of the methods so far.
+* What a step is worth (`model/efficiency.h`) was fitted to the curves of the CNN and of the transformer among others ([model.md](model.md)): for `auto` these are no held-out test; the ResNet is.
 * Two cores for all ranks and the network: codec work is dearer here than on machines of their own.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 from typing import Any
 
 import figures
@@ -28,24 +29,32 @@ def worths(plain: Curve, other: Curve) -> list[float]:
     return [over(plain.time_to_loss(target) or never, other.time_to_loss(target) or never) for target in targets]
 
 
-def main() -> None:
+def seeds_of(text: str) -> list[int]:
+    return [int(seed) for seed in text.split(",")]
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("job", choices=JOBS)
-    parser.add_argument("seeds", help="separated by commas")
+    parser.add_argument("seeds", type=seeds_of, help="separated by commas")
     parser.add_argument("plans", nargs="+")
     asked = parser.parse_args()
     runner, steps = Runner(8 * 3600), JOBS[asked.job].steps
     found: dict[str, list[list[float]]] = {}
-    for seed in map(int, asked.seeds.split(",")):
+    for seed in asked.seeds:
         plain = specs.Spec("train", asked.job, "ddp", seed, HOSTS, steps, snapshot_every=8)
         ours = {plan: specs.Spec("train", asked.job, f"gain: {plan}", seed, HOSTS, steps, snapshot_every=8) for plan in asked.plans}
         runner.prepare([plain, *ours.values()])
+        if runner.failed:
+            print("\n".join(runner.failed.values()), file=sys.stderr)
+            return 2
         for plan, spec in ours.items():
             found.setdefault(plan, []).append(worths(by_step(runner.result(plain)), by_step(runner.result(spec))))
     columns = [f"at {share:.0%} of DDP's steps" for share in TARGETS]
     rows: list[list[object]] = [[plan, *(statistics.median(seeds) for seeds in zip(*all_seeds, strict=True))] for plan, all_seeds in found.items()]
     print(figures.table(["plan", *columns], rows))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -283,7 +283,7 @@ class Decider {
   }
 
   // As dense as time allows. With Adam of averaged gradients if it allows that: second moments that grow from each rank's own gradients
-  // cost a tenth of every step that follows (docs/model.md).
+  // make every step that follows worth less (docs/model.md).
   [[nodiscard]] Prediction warm_up_plan(const Prediction& goal, const Evaluation& evaluation) const {
     const auto densest_of = [&](plan::Kind kind) {
       return densest(evaluation.those([&](const Plan& plan) { return plan.kind == kind; }), options_.warm_up_slowdown * goal.step);

@@ -55,7 +55,7 @@ struct Plan {
 [[nodiscard]] Plan complete(const Pins& pins, const Plan& defaults = {});
 
 // How buffers travel beside an exchange of updates. They are few, and rounding a mean over and over would walk away with it: always dense,
-// always float32. So few that rounds count, not bytes: an engine's own all-reduce may take four times as many.
+// always float32. So few that rounds count, not bytes: an engine's own all-reduce may be a ring of 2 (N - 1).
 [[nodiscard]] constexpr Plan beside(const Plan& updates, std::size_t entries) {
   constexpr std::size_t kFewEntries = 16 * 1024;
   return {.kind = Kind::kUpdates,
