@@ -29,6 +29,7 @@ std::vector<double> marks_of(const model::Inputs& inputs) {
                                inputs.compute.value,
                                static_cast<double>(inputs.world.size),
                                static_cast<double>(inputs.lanes),
+                               static_cast<double>(inputs.buffers),
                                inputs.overlap.value_or(-1),
                                inputs.coding};
   if (!all_equal(inputs.world.links)) {

@@ -71,7 +71,7 @@ void AdaptivePolicy::note_units(const std::vector<std::size_t>& lengths) {
 
 model::Inputs AdaptivePolicy::inputs() const {
   model::Inputs inputs{.world = network_.world(),
-                       .buffers = setup_.buffers,
+                       .buffers = buffers_at_home_ ? 0 : setup_.buffers,
                        .compute = {compute_.known() ? compute_.value() : kUsualCompute},
                        .costs = setup_.costs,
                        .coding = coding_.known() ? std::clamp(coding_.value(), kLeastCoding, kMostCoding) : 1,
@@ -79,6 +79,7 @@ model::Inputs AdaptivePolicy::inputs() const {
                        .efficiency = setup_.efficiency,
                        .lanes = setup_.lanes,
                        .drift = setup_.drift,
+                       .drag = setup_.drag,
                        .corrections = network_.corrections()};
   if (told_) {
     inputs.world = plan::uniform_world(setup_.ranks, *told_);
@@ -142,7 +143,9 @@ void AdaptivePolicy::take_in(std::span<const Record> records) {
   }
   const plan::Plan& plan = ran_.front().plan;
   if (setup_.ranks > 1) {
-    const auto [weight, correction] = model::weigh_step(plan, inputs(), book_);
+    model::Inputs then = inputs();
+    then.buffers = least(records, [](const Record& record) { return record.wire[1]; }) > 0 ? setup_.buffers : 0;  // they come second
+    const auto [weight, correction] = model::weigh_step(plan, then, book_);
     const std::int64_t step = ran_.front().step;
     observe::Batch batch{.exchange = {.step = step,
                                       .messages = weight.messages,

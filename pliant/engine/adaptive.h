@@ -24,12 +24,13 @@ class AdaptivePolicy final : public Policy {
   struct Setup {
     int ranks = 1;
     int lanes = 1;
-    std::size_t buffers = 0;  // entries that travel beside updates
+    std::size_t buffers = 0;  // entries that travel beside updates, unless they are at home
     bool adam = false;
     plan::CostTable costs = {};
     control::Options control = {};
     model::EfficiencyOptions efficiency = {};
     double drift = model::kUsualDrift;
+    double drag = model::kUsualDrag;
     Log log = {};
     bool front = false;  // Choice::decision has it now and then, even if nothing changed; need not be the same
   };
@@ -40,6 +41,7 @@ class AdaptivePolicy final : public Policy {
   void note_units(const std::vector<std::size_t>& lengths) override;
   void note_ran(std::uint64_t round, const plan::Plan& plan) override;
   void note_result(const plan::Plan& plan, const Result& result) override;
+  void note_buffers(bool at_home) override { buffers_at_home_ = at_home; }
 
   [[nodiscard]] Outlook outlook(const plan::Plan& plan) override;
   void tell(const std::optional<plan::Link>& link) override;
@@ -73,6 +75,7 @@ class AdaptivePolicy final : public Policy {
   observe::Level gain_;                // of the last exchanges, at the density that they had
   double gain_density_ = 1;
   bool changed_ = false;
+  bool buffers_at_home_ = false;
   std::optional<plan::Link> told_;  // instead of what is measured
   std::uint64_t front_due_ = 0;     // the round from which on a decision that changes nothing has its front
   std::int64_t steps_ = 0;          // of training: an exchange of updates is worth `every` of them

@@ -33,6 +33,9 @@ constexpr std::size_t kDecisionsKept = 8;
 // A rank whose optimizer runs away again and again will not recover by itself.
 constexpr int kVoidsInARow = 3;
 
+// So many exchanges in a row find no rank's buffers changed, then they stay at home.
+constexpr int kStillAfter = 8;
+
 // The way from one kind to the other: everything unsent is sent, so that nothing of the old kind is left.
 plan::Plan flush_of(plan::Kind kind, const std::optional<plan::Plan>& in_force) {
   if (kind == plan::Kind::kGradients) return {};
@@ -235,6 +238,7 @@ class Engine::Impl {
                                 .control = options_.control,
                                 .efficiency = options_.efficiency,
                                 .drift = options_.drift,
+                                .drag = options_.drag,
                                 .log = how == control::Policy::kFixed ? Log() : options_.log,
                                 .front = crew_.journal != nullptr && crew_.journal->log() != nullptr};
     setup.control.policy = how;
@@ -290,6 +294,8 @@ class Engine::Impl {
     crew_.records->forget();
     crew_.fault.check();
     std::ranges::fill(voids_, 0);
+    still_for_ = 0;
+    policy_->note_buffers(false);
     plans_.clear();
     results_.clear();
     gradients_.forget();
@@ -440,6 +446,7 @@ class Engine::Impl {
                              .plan = next,
                              .epoch = epoch_,
                              .flags = static_cast<std::uint16_t>(settling == Settling::kYes ? kSettling : 0),
+                             .with_buffers = settling == Settling::kYes || leaving || !buffers_are_still(),
                              .rates = rates_,
                              .deadline = patience(choice)};
     if (round_ > lag) sending.hashed = round_ - 1 - lag;
@@ -498,10 +505,21 @@ class Engine::Impl {
           fail(fmt::format("the progress of rank {} was not finite in {} exchanges in a row", r, kVoidsInARow));
       }
       warn_of_rates(records);
+      watch_buffers(records);
       policy_->take_in(records);
       mention_failure();
     }
   }
+
+  // Masks and tables that never change need not travel: once no rank's buffers have changed for a while they stay at home, and set out
+  // again when one has told that its own did. What they became meanwhile is their progress, as ever.
+  void watch_buffers(std::span<const Record> records) {
+    if (buffers_.empty() || kind_ != plan::Kind::kUpdates) return;
+    const bool stirred = std::ranges::any_of(records, [](const Record& record) { return (record.flags & kStirred) != 0; });
+    still_for_ = stirred ? 0 : std::min(still_for_ + 1, kStillAfter);
+    policy_->note_buffers(buffers_are_still());
+  }
+  [[nodiscard]] bool buffers_are_still() const { return still_for_ == kStillAfter; }
 
   // In the last exchange.
   [[nodiscard]] bool all_settled() {
@@ -628,6 +646,7 @@ class Engine::Impl {
   std::map<std::uint64_t, plan::Plan> plans_;  // of rounds whose records are still to come
   std::map<std::uint64_t, Result> results_;    // of the same
   std::vector<int> voids_;                     // in a row, by rank
+  int still_for_ = 0;                          // exchanges in a row that found no rank's buffers changed
   std::uint32_t rates_ = 0;
   bool warned_of_rates_ = false;
   std::deque<std::string> decisions_;

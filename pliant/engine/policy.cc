@@ -68,6 +68,10 @@ void FixedPolicy::note_result(const plan::Plan& plan, const Result& result) {
   if (onlooker_ != nullptr) onlooker_->note_result(plan, result);
 }
 
+void FixedPolicy::note_buffers(bool at_home) {
+  if (onlooker_ != nullptr) onlooker_->note_buffers(at_home);
+}
+
 Outlook FixedPolicy::outlook(const plan::Plan& plan) { return onlooker_ != nullptr ? onlooker_->outlook(plan) : Outlook{}; }
 
 bool is_complete(const plan::Pins& pins) { return pins.kind && pins.scheme && (pins.density || pins.scheme == plan::Scheme::kDense); }

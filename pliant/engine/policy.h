@@ -50,6 +50,7 @@ class Policy {
   // What really ran in a round, where that was not the choice: the way from one kind to the other.
   virtual void note_ran(std::uint64_t round, const plan::Plan& plan) { (void)round, (void)plan; }
   virtual void note_result(const plan::Plan& plan, const Result& result) { (void)plan, (void)result; }
+  virtual void note_buffers(bool at_home) { (void)at_home; }  // they travel beside updates, or they do not, from now on
   // Nothing, where nothing is known. Never changes what is chosen.
   [[nodiscard]] virtual Outlook outlook(const plan::Plan& plan) { return (void)plan, Outlook{}; }
   // The network is this one, whatever was measured; nothing: measure again. A policy that looks at no network does not care.
@@ -70,6 +71,7 @@ class FixedPolicy final : public Policy {
   void note_units(const std::vector<std::size_t>& lengths) override;
   void note_ran(std::uint64_t round, const plan::Plan& plan) override;
   void note_result(const plan::Plan& plan, const Result& result) override;
+  void note_buffers(bool at_home) override;
   [[nodiscard]] Outlook outlook(const plan::Plan& plan) override;
 
  private:

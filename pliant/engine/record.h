@@ -21,6 +21,7 @@ enum RecordFlags : std::uint16_t {
   kVoid = 2,           // an exchange of this step was void
   kSettling = 4,       // updates: this rank serves exchanges until all ranks do
   kNotFinite = 8,      // updates: this rank's progress was not finite
+  kStirred = 16,       // updates: this rank's buffers are not what all ranks agree on
 };
 
 // Seconds are by this rank's own clock; a rank that came last to an exchange has its honest duration, so the minimum over

@@ -104,7 +104,10 @@ struct Updates::Air {
     // A flight is saved as what will land: the result, the own part, and what will go back to the residual. To learn the last
     // without touching the residual yet, the flight lands on an empty one.
     void arrive(Side& side) {
-      if (flight == nullptr) return;
+      if (flight == nullptr) {
+        if (!arrived) arrived = Arrived{zeros(side.size()), zeros(side.size()), zeros(side.size())};  // it stayed at home
+        return;
+      }
       const std::vector<float> kept(side.residual.span().begin(), side.residual.span().end());
       std::ranges::fill(side.residual.span(), 0.0F);
       Arrived there{zeros(side.size()), zeros(side.size()), Buffer<float>(side.size())};
@@ -125,6 +128,7 @@ struct Updates::Air {
   std::size_t lane = 0;
   Energies energies = {};
   OneSide sides[kSides];
+  bool stirred = false;  // this rank's buffers, since the last exchange that had them
   Record record;
 
   std::mutex mutex;
@@ -219,6 +223,10 @@ std::span<const float> Updates::reference_of(Side& side, std::size_t which) cons
 void Updates::depart(Side& side, std::size_t which, Air& air) {
   if (side.size() == 0) return;
   const std::span<const float> reference = reference_of(side, which);
+  if (which == kBuffers) {
+    air.stirred = !std::ranges::equal(side.now.span(), reference);
+    if (!air.sending.with_buffers) return;
+  }
   if (crew_.journal != nullptr && which == 0)
     air.energies.contribution = sampled_energy(side.now.span(), reference, sample_stride(side.size()));
   const plan::Plan& plan = air.sending.plan;
@@ -268,7 +276,7 @@ bool Updates::send(const Model& model, const Sending& sending) {
 
   const Seconds sent = crew_.now();
   worked_ += sent - *air->begin;
-  air->record = {.flags = static_cast<std::uint16_t>(sending.flags | (is_finite ? 0 : kNotFinite)),
+  air->record = {.flags = static_cast<std::uint16_t>(sending.flags | (is_finite ? 0 : kNotFinite) | (air->stirred ? kStirred : 0)),
                  .epoch = sending.epoch,
                  .step = sending.number,
                  .plan = static_cast<std::uint32_t>(plan::hash(sending.plan)),
@@ -322,7 +330,7 @@ std::optional<Updates::Sending> Updates::next() const { return air_.empty() ? st
 
 exchange::Report Updates::land_side(Side& side, std::size_t which, Air& air) {
   auto& one = air.sides[which];
-  if (side.size() == 0) return {};
+  if (side.size() == 0 || (which == kBuffers && !air.sending.with_buffers)) return {};
   const auto own = side.reference.span();
   std::ranges::fill(own, 0.0F);
   if (one.arrived) {
@@ -371,7 +379,7 @@ exchange::Report Updates::land(const Model& model) {
   apply(parameters_, model.parameters, air->sending.late());
   if (report.is_void || buffers_void) {
     std::ranges::fill(buffers_.residual.span(), 0.0F);  // nothing moved: what they had, they have
-  } else {
+  } else if (air->sending.with_buffers) {
     apply(buffers_, model.buffers, air->sending.late());
   }
   if (plan.scheme != plan::Scheme::kDense && plan.every == 1 && plan.density <= kClearedUpTo && !report.is_void) {
@@ -408,7 +416,7 @@ void Updates::tell(Air& air, const exchange::Report& parameters, const exchange:
                                                   .energies = air.energies});
   };
   one(0, parameters, parameters_.size());
-  if (buffers_.size() > 0) one(kBuffers, buffers, buffers_.size());
+  if (air.sending.with_buffers && buffers_.size() > 0) one(kBuffers, buffers, buffers_.size());
   crew_.journal->landed(air.sending.number, {});
 }
 

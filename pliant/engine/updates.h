@@ -10,7 +10,7 @@
 // Landing: base += result, parameters += result - own part; what was trimmed, rounded or void goes back to the residual.
 // So the mean over ranks of (parameters + residual) changes by optimizer steps only.
 //
-// Buffers (running statistics) travel the same way beside the parameters, densely.
+// Buffers (running statistics) travel the same way beside the parameters, densely; the engine leaves them at home while no rank's change.
 //
 // Lanes only move bytes; parameters, base and residual are touched by the caller's thread alone.
 #pragma once
@@ -74,6 +74,7 @@ class Updates {
     plan::Plan plan;
     std::uint32_t epoch = 0;
     std::uint16_t flags = 0;
+    bool with_buffers = true;
     std::uint32_t rates = 0;
     std::optional<std::uint64_t> hashed = {};  // the exchange whose base is compared between ranks
     std::optional<Seconds> deadline = {};      // for each message

@@ -27,8 +27,8 @@ struct EfficiencyOptions {
   double q_sparse = 1;
   double q_shared = 0.85;
   // age(H, d) = 1 / (1 + (a / scale)^power), a = (H - 1) / 2 + d: how many steps ago, on average, others made the progress that lands.
-  double age_scale = 16;
-  double age_power = 1.4;
+  double age_scale = 14;
+  double age_power = 2;
   double age_scale_adam = 9;
   double age_power_adam = 1;
   void turn_all_p(double p) { p_updates = p_gradients = p_updates_adam = p_gradients_adam = p; }

@@ -146,6 +146,9 @@ class Forecast {
     } else {
       out.step = play_gradients(flights, inputs_.compute, inputs_.lanes);
     }
+    const double period = updates ? plan.every : 1;
+    const Seconds hidden = out.exchange / period - (out.step - inputs_.compute);
+    out.step += inputs_.drag * std::max(hidden, Seconds{});
     out.exposed = out.step - inputs_.compute;
     const Worth& worth = worth_of(plan);
     out.updated_fraction = worth.updated_fraction;

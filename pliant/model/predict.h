@@ -27,6 +27,10 @@ struct Bucket {
 // Ranks do not begin an exchange together. One that steps are to hide takes longer by this share of a step's compute: waiting for the last.
 inline constexpr double kUsualDrift = 0.25;
 
+// What is hidden is not free: while an exchange travels, processors and memory serve it too, and a step takes longer by this share of the
+// time that it hides.
+inline constexpr double kUsualDrag = 0.1;
+
 struct Inputs {
   plan::World world = {};
   std::vector<Bucket> buckets = {};  // in the order in which they become ready
@@ -38,6 +42,7 @@ struct Inputs {
   EfficiencyOptions efficiency = {};
   int lanes = 1;  // 0: everything runs in the caller, nothing overlaps
   double drift = kUsualDrift;
+  double drag = kUsualDrag;
   plan::Corrections corrections = {};
   std::optional<double> overlap = {};  // of the ranks' selections, if measured
   GainCurve gain = {};

@@ -39,8 +39,10 @@ class Curves(unittest.TestCase):
         self.assertEqual(composed(trained, [(0, 1.0), (8, 3.0)], [(0, 2.0)], 4).times, (12.0, 36.0))
 
     def test_one_lucky_evaluation_is_no_arrival(self) -> None:
-        result = {"ends": [1.0] * 24, "curve": [(8, 2.0, 0), (16, 0.1, 0), (24, 2.0, 0)]}
-        self.assertGreater(min(measured(result).losses), 1.0)
+        """In a run of 640 steps; of a short one, where neighbours are a good part of it, nothing is smoothed."""
+        curve = [(step, 0.1 if step == 320 else 2.0, 0) for step in range(8, 641, 8)]
+        self.assertGreater(min(measured({"ends": [1.0] * 640, "curve": curve}).losses), 1.7)
+        self.assertEqual(min(measured({"ends": [1.0] * 96, "curve": [(8, 2.0, 0), (16, 0.1, 0), (96, 2.0, 0)]}).losses), 0.1)
 
 
 class Evaluation(unittest.TestCase):
