@@ -163,8 +163,9 @@ def main() -> int:
         import real_ranks
 
         measured, extra["lab"] = real_ranks.measure()
-        print("\n# predicted and seen, 4 PyTorch ranks in the lab")
-        print(real_ranks.table(extra["lab"]["exchanges"]))
+        for tcp, by_link in extra["lab"]["exchanges"].items():
+            print(f"\n# predicted and seen, 4 PyTorch ranks in the lab, TCP {tcp}")
+            print(real_ranks.table(by_link))
         found += measured
     print()
     print(figures.show(found))
