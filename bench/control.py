@@ -163,9 +163,8 @@ def main() -> int:
         import real_ranks
 
         measured, extra["lab"] = real_ranks.measure()
-        for tcp, by_link in extra["lab"]["exchanges"].items():
-            print(f"\n# predicted and seen, 4 PyTorch ranks in the lab, TCP {tcp}")
-            print(real_ranks.table(by_link))
+        print("\n# predicted and seen, 4 PyTorch ranks in the lab")
+        print(real_ranks.table(extra["lab"]["exchanges"]))
         found += measured
     print()
     print(figures.show(found))

@@ -31,9 +31,6 @@ REPETITIONS = 15
 TURN = 8  # steps, a multiple of every `every`
 SETTLED = 160  # steps before harm is timed: warm-up and some
 
-# After a pause a connection starts slowly again, unless this is 0: exchanges every few steps then take longer, and by how much is luck.
-SLOW_START = Path("/proc/sys/net/ipv4/tcp_slow_start_after_idle")
-
 
 class Runner:
     """A model under plain DDP (plan None), or with an averager. With `compute` a step's own work takes that many seconds (pace.py)."""
@@ -54,9 +51,7 @@ class Runner:
 
 
 def predicted() -> None:
-    """Trains under plan="auto" and leaves a run log; with a host's TCP as it comes, or as `pliant doctor` advises."""
-    if sys.argv[3] == "advised":
-        SLOW_START.write_text("0")  # this host's own, in its network namespace
+    """Trains under plan="auto" and leaves a run log."""
     training.start()
     runner = Runner("auto", SMALL, COMPUTE, log=sys.argv[2])
     runner.steps(STEPS)
@@ -89,33 +84,26 @@ def errors_of(log: Path) -> list[dict[str, object]]:
     return rows
 
 
-def prediction_errors(tcp: str) -> dict[str, list[dict[str, object]]]:
+def prediction_errors() -> dict[str, list[dict[str, object]]]:
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for i, link in enumerate(LINKS):
             log = Path(folder) / f"{i}.jsonl"
-            training.in_the_lab(HERE, ["predicted", str(log), tcp], HOSTS, link, 900)
+            training.in_the_lab(HERE, ["predicted", str(log)], HOSTS, link, 900)
             found[link] = errors_of(log)
     return found
 
 
-def error_figures(name: str, by_link: dict[str, list[dict[str, object]]], tcp: str) -> list[figures.Figure]:
-    errors = sorted(row["error"] for rows in by_link.values() for row in rows)
-    return [
-        figures.exact(f"{name}/median", statistics.median(errors), f"of exchange time, {len(errors)} exchanges of {HOSTS} PyTorch ranks in the lab, {tcp}"),
-        figures.exact(f"{name}/p90", errors[min(len(errors) - 1, int(0.9 * len(errors)))], "of exchange time"),
-    ]
-
-
 def measure() -> tuple[list[figures.Figure], dict[str, object]]:
     """All figures of real ranks, and what they were made of."""
-    by_link = {tcp: prediction_errors(tcp) for tcp in ("advised", "default")}
+    by_link = prediction_errors()
+    errors = sorted(row["error"] for rows in by_link.values() for row in rows)
     loopback = training.on_loopback(HERE, ["harm"], 2, 900)
     lab = training.in_the_lab(HERE, ["harm"], 2, "1gbit,1ms", 900)
     medians = [statistics.median(run["ratios"]) for run in (loopback, lab)]
     found = [
-        *error_figures("prediction_error", by_link["advised"], "TCP as pliant doctor advises"),
-        *error_figures("prediction_error_default_tcp", by_link["default"], "TCP as it comes"),
+        figures.exact("prediction_error/median", statistics.median(errors), f"of exchange time, {len(errors)} exchanges of {HOSTS} PyTorch ranks in the lab"),
+        figures.exact("prediction_error/p90", errors[min(len(errors) - 1, int(0.9 * len(errors)))], "of exchange time"),
         figures.exact("harm", max(medians), "auto's step over plain DDP's, the worse of the two below"),
         figures.spread("harm/loopback", loopback["ratios"], f"x; {loopback['plan']}"),
         figures.spread("harm/lab", lab["ratios"], f"x, 1 Gbit/s; {lab['plan']}"),
