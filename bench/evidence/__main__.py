@@ -12,7 +12,7 @@ import math
 import shutil
 import statistics
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,17 +82,10 @@ class Outcome:
             print(f"failed: {what}\n{error}", file=sys.stderr, flush=True)
 
 
-def methods_of(study: Study) -> Collection[str]:
-    if study == QUICK:
-        return QUICK_METHODS
-    return METHODS if study in WHOLE_GRID else BEST_KNOWN
-
-
-def run(runner: Runner, studies: Iterable[Study], seeds: Collection[int]) -> Outcome:
+def run(runner: Runner, studies: Mapping[Study, Collection[str]], seeds: Collection[int]) -> Outcome:
     """Whatever the budget allows, and all that has run already. A method that fails on a study is named, and left out of it."""
     outcome = Outcome()
-    for study in studies:
-        methods = methods_of(study)
+    for study, methods in studies.items():
         curves: Curves = {}
         with outcome.within_budget():
             study.prepare(runner, methods, seeds)
@@ -187,7 +180,7 @@ def main() -> int:
         return quick(asked.hours)
     runner = Runner(3600 * asked.hours)
     runner.forget([name for name in asked.again.split(",") if name])
-    outcome = run(runner, STUDIES[: asked.studies], SEEDS)
+    outcome = run(runner, {study: METHODS if study in WHOLE_GRID else BEST_KNOWN for study in STUDIES[: asked.studies]}, SEEDS)
     outcome.complete = outcome.complete and asked.studies >= len(STUDIES)
     found = figures_of(outcome)
     found += published.figures_of_the_table()
@@ -209,7 +202,7 @@ def quick(hours: float) -> int:
     folder = FOLDER.with_name("evidence-quick")
     shutil.rmtree(folder, ignore_errors=True)  # short enough to begin anew: what is tested is today's code
     runner = Runner(min(3600 * hours, 900), folder)
-    outcome = run(runner, (QUICK,), SEEDS[:1])
+    outcome = run(runner, {QUICK: QUICK_METHODS}, SEEDS[:1])
     if outcome.failures or not outcome.complete or QUICK not in outcome.judges:
         print("evidence-quick: not all of it ran", file=sys.stderr)
         return 1
