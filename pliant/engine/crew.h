@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "pliant/engine/common_share.h"
 #include "pliant/engine/engine.h"
 #include "pliant/engine/fault.h"
 #include "pliant/engine/journal.h"
@@ -64,6 +65,7 @@ struct Crew {
   std::unique_ptr<Lane> control_lane;        // none: the first lane's communicator serves, in the caller
   std::unique_ptr<Records> records;
   std::unique_ptr<Journal> journal;  // none: nobody wants to know
+  CommonShare common_share;          // updates, with an optimizer that divides by a second moment
 
   [[nodiscard]] Lane& lane(std::uint64_t number) { return *lanes[number % lanes.size()]; }
   [[nodiscard]] Seconds now() const { return lanes.front()->communicator().now(); }

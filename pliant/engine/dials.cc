@@ -56,6 +56,7 @@ const std::vector<Dial>& dials() {
       dial("age_power_adam", &Options::efficiency, &Efficiency::age_power_adam, 0.1, 10),
       {"drift", 0, 1, [](Options& options, double value) { options.drift = value; }},
       {"drag", 0, 1, [](Options& options, double value) { options.drag = value; }},
+      {"lengthen", 0, 1, [](Options& options, double value) { options.lengthen = value; }},
       guard("least_density_updates", &Guards::least_density_updates, 1e-6, 1),
       guard("least_density_gradients", &Guards::least_density_gradients, 1e-6, 1),
       guard("most_every", &Guards::most_every, 1, 1024),

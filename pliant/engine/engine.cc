@@ -208,6 +208,10 @@ class Engine::Impl {
   void clear_at_sent(Tensors tensors) const {
     if (updates_ != nullptr) updates_->clear_at_sent(tensors);
   }
+  [[nodiscard]] double lengthening() const {
+    if (kind_ != plan::Kind::kUpdates || !options_.adam || ranks_ == 1) return 1;
+    return std::pow(crew_.common_share.lengthening(ranks_), options_.lengthen);
+  }
   void note_rates(std::uint32_t rates) { rates_ = rates; }
 
   // -- both --
@@ -254,7 +258,7 @@ class Engine::Impl {
   [[nodiscard]] plan::Plan plan() const { return plan_ ? *plan_ : policy_->choose(round_).plan; }
 
   [[nodiscard]] Summary summary() const {
-    Summary summary{.plan = to_string(plan()), .epoch = epoch_, .steps = round_, .own_steps = own_steps_};
+    Summary summary{.plan = to_string(plan()), .epoch = epoch_, .steps = round_, .own_steps = own_steps_, .lengthening = lengthening()};
     crew_.tallies.write(summary);
     summary.control_sent = crew_.records->total().sent;
     summary.control_time = crew_.records->total().took;
@@ -282,6 +286,7 @@ class Engine::Impl {
     } else {
       gradients_.write(state);
     }
+    state.common_share = crew_.common_share.energies();
     state.kind = kind_;
     return state;
   }
@@ -311,6 +316,7 @@ class Engine::Impl {
       gradients_.read(state);
       if (updates_ != nullptr) updates_->forget_base();
     }
+    crew_.common_share.restore(state.common_share);
     kind_ = state.kind;
     round_ = state.step;
     taken_ = round_;
@@ -680,6 +686,7 @@ State Engine::state() const { return impl_->state(); }
 void Engine::restore(const State& state) { impl_->restore(state); }
 void Engine::rescale(double factor) { impl_->rescale(factor); }
 void Engine::set_clip_norm(double norm) { impl_->set_clip_norm(norm); }
+double Engine::lengthening() const { return impl_->lengthening(); }
 void Engine::note(std::span<const std::pair<std::string, double>> values) { impl_->note(values); }
 void Engine::phase(std::string_view name) { impl_->phase(name); }
 void Engine::message(Severity severity, std::string_view text) { impl_->message(severity, text); }

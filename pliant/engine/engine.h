@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "pliant/comm/communicator.h"
+#include "pliant/engine/common_share.h"
 #include "pliant/engine/options.h"
 #include "pliant/plan/link.h"
 #include "pliant/plan/plan.h"
@@ -91,6 +92,7 @@ struct Summary {
   Seconds coding;               // select, encode, decode
   double updated_fraction = 1;  // of the last exchange
   double gain = 1;
+  double lengthening = 1;  // as Engine::lengthening()
   Memory memory;
   std::vector<std::string> decisions;  // the last few, oldest first
 };
@@ -106,6 +108,7 @@ struct State {
   std::vector<int> voted;                    // shared/var: who leads next, by exchange of a step; -1: nobody has voted
   double last_norm = 0;                      // of this rank's gradient, for clip_norm
   std::vector<std::vector<float>> residual;  // by parameter; empty: all zero
+  CommonShare::Energies common_share;
   plan::Kind kind = plan::Kind::kGradients;  // of the next step
   // The rest: there is a base.
   bool updates = false;
@@ -157,6 +160,9 @@ class Engine {
   [[nodiscard]] std::vector<std::vector<float>> agreed_buffers() const;  // the same of the buffers
   // Zeroes `tensors`, shaped as the parameters, where this rank's entries landed in the last step(), at every=1 and at most 1 %.
   void clear_at_sent(Tensors tensors) const;
+  // Updates, with Options::adam: the rank's own optimizer should take its next step with its learning rate times this (common_share.h,
+  // docs/updates.md). Otherwise 1.
+  [[nodiscard]] double lengthening() const;
   // A hash of this rank's learning rates, compared between ranks.
   void note_rates(std::uint32_t rates);
 

@@ -12,13 +12,14 @@ namespace {
 std::string steering(const Options& options) {
   const control::Options& c = options.control;
   const model::EfficiencyOptions& e = options.efficiency;
-  return fmt::format("{} {} {} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
-                     c.guards.least_density_updates, c.guards.least_density_gradients, c.guards.sparse_every, c.guards.most_every,
-                     c.guards.most_late, c.guards.most_late_adam, options.shared, c.warm_up_steps, c.warm_up_slowdown, c.ramp_start,
-                     c.ramp_factor, c.ramp_steps, c.better, c.confirmations, c.better_at_once, c.dwell_steps, c.settling_steps,
-                     c.settling_exchanges, c.better_than_plain, c.repay_steps, c.stale_steps, c.trial_period, c.tolerance, e.p_updates,
-                     e.p_gradients, e.p_updates_adam, e.p_gradients_adam, e.q_sparse, e.q_shared, e.enough, e.age_scale, e.age_power,
-                     e.age_scale_adam, e.age_power_adam, c.trial_slowdown, options.drift, options.drag);
+  return fmt::format(
+      "{} {} {} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
+      c.guards.least_density_updates, c.guards.least_density_gradients, c.guards.sparse_every, c.guards.most_every, c.guards.most_late,
+      c.guards.most_late_adam, options.shared, c.warm_up_steps, c.warm_up_slowdown, c.ramp_start, c.ramp_factor, c.ramp_steps, c.better,
+      c.confirmations, c.better_at_once, c.dwell_steps, c.settling_steps, c.settling_exchanges, c.better_than_plain, c.repay_steps,
+      c.stale_steps, c.trial_period, c.tolerance, e.p_updates, e.p_gradients, e.p_updates_adam, e.p_gradients_adam, e.q_sparse, e.q_shared,
+      e.enough, e.age_scale, e.age_power, e.age_scale_adam, e.age_power_adam, c.trial_slowdown, options.drift, options.drag,
+      options.lengthen);
 }
 
 }  // namespace

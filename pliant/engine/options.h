@@ -51,6 +51,7 @@ struct Options {
   model::EfficiencyOptions efficiency = {};
   double drift = model::kUsualDrift;
   double drag = model::kUsualDrag;
+  double lengthen = 1;                        // updates, adam: 1: steps are lengthened in full (common_share.h); 0: not
   std::optional<plan::CostTable> costs = {};  // of coding on this machine; none: measured at the start, in about 10 ms
   std::optional<Seconds> deadline;            // for each message; none: for ever
   int check_every = 100;                      // exchanges between two comparisons of what the ranks applied; 0: never

@@ -375,6 +375,11 @@ exchange::Report Updates::land(const Model& model) {
   const exchange::Report of_buffers = land_side(buffers_, kBuffers, *air);
   const bool buffers_void = of_buffers.is_void;
   air_.pop_front();
+  if (options_.adam && !report.is_void) {
+    crew_.common_share.note(
+        {.result = parameters_.result.span(), .own_part = parameters_.reference.span(), .residual = parameters_.residual.span()},
+        crew_.ranks(), sample_stride(parameters_.size()));
+  }
 
   apply(parameters_, model.parameters, air->sending.late());
   if (report.is_void || buffers_void) {

@@ -121,6 +121,7 @@ void bind_values(py::module_& module) {
       .def_property_readonly("coding", [](const engine::Summary& summary) { return summary.coding.value; })
       .def_readonly("updated_fraction", &engine::Summary::updated_fraction)
       .def_readonly("gain", &engine::Summary::gain)
+      .def_readonly("lengthening", &engine::Summary::lengthening)
       .def_readonly("memory", &engine::Summary::memory)
       .def_readonly("decisions", &engine::Summary::decisions);
   py::class_<engine::Stepped>(module, "Stepped")
@@ -148,6 +149,7 @@ void bind_engine(py::module_& module) {
       .def(
           "end_step", [](TensorEngine& self) { self.engine().end_step(); }, NoGil())
       .def_property_readonly("is_updates", [](TensorEngine& self) { return self.engine().kind() == plan::Kind::kUpdates; })
+      .def_property_readonly("lengthening", [](TensorEngine& self) { return self.engine().lengthening(); })
       .def("step", &TensorEngine::step, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("settle", &TensorEngine::settle, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("meet", &TensorEngine::meet, NoGil(), py::arg("parameters"), py::arg("buffers"))

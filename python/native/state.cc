@@ -68,6 +68,11 @@ void bind_state(py::module_& module) {
       .def_readwrite("voted", &State::voted)
       .def_readwrite("last_norm", &State::last_norm)
       .def_property(
+          "common_share", [](const State& self) { return std::pair(self.common_share.with_others, self.common_share.if_alike); },
+          [](State& self, std::pair<double, double> energies) {
+            self.common_share = {energies.first, energies.second};
+          })
+      .def_property(
           "kind", [](const State& self) { return std::string(to_string(self.kind)); },
           [](State& self, const std::string& kind) { self.kind = kind == "updates" ? plan::Kind::kUpdates : plan::Kind::kGradients; })
       .def_readwrite("updates", &State::updates)

@@ -45,6 +45,7 @@ def write(state: _native.State, model: Model, buffers: Buffers, *, rank: int, wo
         "units": [[model.names[position] for position in unit] for unit in state.units],
         "voted": list(state.voted),
         "last_norm": state.last_norm,
+        "common_share": state.common_share,
         "scale": scale,
         "residual": residual,
     }
@@ -65,6 +66,7 @@ def read(saved: Mapping[str, Any], model: Model, buffers: Buffers, *, rank: int,
     state.units = [[positions[name] for name in unit] for unit in saved["units"]]
     state.voted = list(saved["voted"])
     state.last_norm = saved["last_norm"]
+    state.common_share = saved["common_share"]
     nothing = torch.empty(0)
     state.residual = [model.flatten(position, residual[name]) if name in residual else nothing for position, name in enumerate(model.names)]
     if is_updates(saved):

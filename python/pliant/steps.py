@@ -12,19 +12,23 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from pliant.errors import UnsupportedError
+from pliant.lengthening import Lengthening
 from pliant.watch import out_of_graphs
 
 
 class Steps:
-    """Calls `completed` after the step of the last optimizer of a round. `whole`: a step must see all gradients."""
+    """Calls `completed` after the step of the last optimizer of a round. `whole`: a step must see all gradients. `factor`: of their steps."""
 
-    def __init__(self, optimizers: Sequence[torch.optim.Optimizer], completed: Callable[[], None], whole: Callable[[], bool]) -> None:
+    def __init__(
+        self, optimizers: Sequence[torch.optim.Optimizer], completed: Callable[[], None], whole: Callable[[], bool], factor: Callable[[], float]
+    ) -> None:
         self._completed = completed
         self._rounds = 0
         self._counts = [0] * len(optimizers)
         self._handles: list[RemovableHandle] = []
+        lengthening = Lengthening(optimizers, factor)
         for place, optimizer in enumerate(optimizers):
-            watched = _Depth(optimizer, lambda place=place: self._one_has_stepped(place), whole)  # type: ignore[misc]
+            watched = _Depth(optimizer, lambda place=place: self._one_has_stepped(place), whole, lengthening)  # type: ignore[misc]
             self._handles.append(optimizer.register_step_pre_hook(out_of_graphs(watched.before)))
             self._handles.append(optimizer.register_step_post_hook(out_of_graphs(watched.after)))
 
@@ -43,10 +47,13 @@ class Steps:
 class _Depth:
     """The hooks of one optimizer fire twice where step() calls its parent's: the outermost counts."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer, stepped: Callable[[], None], whole: Callable[[], bool]) -> None:
+    def __init__(
+        self, optimizer: torch.optim.Optimizer, stepped: Callable[[], None], whole: Callable[[], bool], lengthening: Lengthening
+    ) -> None:
         self._name = type(optimizer).__name__
         self._stepped = stepped
         self._whole = whole
+        self._lengthening = lengthening
         self._depth = 0
         self._outermost: FrameType | None = None  # the step that began it all
 
@@ -60,12 +67,14 @@ class _Depth:
             self._depth = 0
         if self._depth == 0:
             self._outermost = _frame_of_step()
+            self._lengthening.begin(optimizer)
         self._depth += 1
 
     def after(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         self._depth = max(self._depth - 1, 0)
         if self._depth == 0:
             self._outermost = None
+            self._lengthening.end(optimizer)
             self._stepped()
 
 

@@ -69,7 +69,7 @@ class Updates:
         """Collective."""
         self._engine, self._desk, self._alone = engine, desk, alone
         me = weakref.WeakMethod(self.completed_step)
-        self._steps = Steps(self.optimizers.each, lambda: _call(me), lambda: engine.is_updates)
+        self._steps = Steps(self.optimizers.each, lambda: _call(me), lambda: engine.is_updates, lambda: engine.lengthening)
         before = weakref.WeakMethod(self.before_forward)
         self._handles.append(self._ddp.register_forward_pre_hook(out_of_graphs(lambda module, inputs: _call(before))))
         self._handles += self._own.watch(self._ddp.module)

@@ -79,6 +79,47 @@ def two_optimizers(rank: int) -> None:
     averager.close()
 
 
+def steps_of_adam_are_lengthened(rank: int) -> None:
+    """While they last; between them everyone finds the learning rates that were set."""
+
+    def rates_within_steps(optimizer_of: object, plan: str = SOME, **options: object) -> tuple[list[float], float]:
+        model, optimizer, averager = begin(plan, optimizer=optimizer_of, **options)
+        within: list[float] = []
+        optimizer.register_step_pre_hook(lambda one, args, kwargs: within.append(float(one.param_groups[0]["lr"])))
+        for number in range(40):
+            rate = optimizer.param_groups[0]["lr"]
+            models.step(model, optimizer, rank, number)
+            assert float(optimizer.param_groups[0]["lr"]) == pytest.approx(0.01), number
+            assert optimizer.param_groups[0]["lr"] is rate or not isinstance(rate, torch.Tensor), "compiled steps hold on to it"
+        lengthening = averager.summary().lengthening
+        averager.close()
+        return within, lengthening
+
+    adam = lambda model: torch.optim.AdamW(model.parameters(), lr=0.01)  # noqa: E731
+    tensor = lambda model: torch.optim.Adam(model.parameters(), lr=torch.tensor(0.01))  # noqa: E731
+    sgd = lambda model: torch.optim.SGD(model.parameters(), lr=0.01)  # noqa: E731
+    for optimizer_of in (adam, tensor):
+        within, lengthening = rates_within_steps(optimizer_of)
+        assert within[0] == pytest.approx(0.01), "nothing has landed yet"
+        assert within[-1] > 0.0105 and max(within) <= 0.01 * 2**0.5 * 1.0001, within
+        assert 1 < lengthening <= 2**0.5
+    for calm in (rates_within_steps(sgd), rates_within_steps(adam, dials={"lengthen": 0}), rates_within_steps(adam, "gradients dense")):
+        assert calm[0] == pytest.approx([0.01] * 40) and calm[1] == 1
+
+
+def a_step_that_fails_leaves_the_rates(rank: int) -> None:
+    model, optimizer, averager = begin(optimizer=lambda model: torch.optim.AdamW(model.parameters(), lr=0.01))
+    for number in range(20):
+        models.step(model, optimizer, rank, number)
+    fails = optimizer.register_step_pre_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        models.step(model, optimizer, rank, 20)
+    fails.remove()
+    models.step(model, optimizer, rank, 21)
+    assert optimizer.param_groups[0]["lr"] == 0.01
+    averager.close()
+
+
 def state_that_some_ranks_do_not_have(rank: int) -> None:
     """A parameter that rank 1 never used: back at gradients its state is the mean with 0, counters and running maxima are the largest."""
     model = models.ddp(Branches(), find_unused_parameters=True)
@@ -214,6 +255,8 @@ def progress_that_is_not_finite(rank: int) -> None:
 CHECKS = [
     any_optimizer_works,
     two_optimizers,
+    steps_of_adam_are_lengthened,
+    a_step_that_fails_leaves_the_rates,
     state_that_some_ranks_do_not_have,
     lbfgs_forgets_its_history,
     refused_by_name,

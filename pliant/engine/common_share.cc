@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/engine/common_share.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace pliant::engine {
+namespace {
+
+constexpr double kWeight = 0.1;  // of the exchange that has just landed
+constexpr std::size_t kBlock = 256;
+
+}  // namespace
+
+// Given what another rank sent of an entry, this rank has on average the common share of it, sent or not: so selection does not bend
+// the measure. That others sent about as much as this rank is taken for granted.
+void CommonShare::note(const Landed& landed, int ranks, std::size_t stride) {
+  double with_others = 0;
+  double own = 0;
+  for (std::size_t begin = 0; begin < landed.result.size(); begin += kBlock * stride) {
+    const std::size_t end = std::min(begin + kBlock, landed.result.size());
+    for (std::size_t i = begin; i < end; ++i) {
+      if (landed.result[i] == 0) continue;
+      const double mine = landed.own_part[i];
+      with_others += (mine + landed.residual[i]) * (ranks * static_cast<double>(landed.result[i]) - mine);
+      own += mine * mine;
+    }
+  }
+  const double if_alike = (ranks - 1) * own;
+  if (!std::isfinite(with_others) || !std::isfinite(if_alike) || if_alike <= 0) return;
+  if (energies_.if_alike == 0) energies_ = {if_alike, if_alike};
+  energies_.with_others += kWeight * (with_others - energies_.with_others);
+  energies_.if_alike += kWeight * (if_alike - energies_.if_alike);
+}
+
+double CommonShare::value() const { return energies_.if_alike > 0 ? std::clamp(energies_.with_others / energies_.if_alike, 0.0, 1.0) : 1; }
+
+double CommonShare::lengthening(int ranks) const { return 1 / std::sqrt(value() + (1 - value()) / ranks); }
+
+}  // namespace pliant::engine
