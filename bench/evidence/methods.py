@@ -122,6 +122,22 @@ class Scripted(Pliant):
             self.averager.set_plan(self._plans[phase])
 
 
+class Warmed(Pliant):
+    """The plan after dense gradients, as `auto` begins with Adam."""
+
+    STEPS = 100
+
+    def __init__(self, ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, plan: str) -> None:
+        super().__init__(ddp, optimizer, "gradients dense")
+        self._plan = plan
+
+    def end(self, step: int) -> None:
+        super().end(step)
+        if step + 1 == self.STEPS:
+            assert self.averager is not None
+            self.averager.set_plan(self._plan)
+
+
 class Told(Pliant):
     """Auto that is told the true link instead of measuring it."""
 

@@ -73,6 +73,8 @@ class Rank:
             return methods.Pliant(self.ddp, optimizer, "gradients", **log)
         if spec.method.startswith("gain: "):
             return methods.Pliant(self.ddp, optimizer, spec.method.removeprefix("gain: "))
+        if spec.method.startswith("warmed: "):
+            return methods.Warmed(self.ddp, optimizer, spec.method.removeprefix("warmed: "))
         make = methods.METHODS[spec.method].make
         assert make is not None
         return make(self.ddp, optimizer)

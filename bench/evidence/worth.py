@@ -13,6 +13,7 @@ from evidence import specs
 from evidence.curves import Curve, measured
 from evidence.jobs import JOBS
 from evidence.judge import TARGETS, over
+from evidence.methods import Warmed
 from evidence.runs import Runner
 
 HOSTS = 4
@@ -38,12 +39,14 @@ def main() -> int:
     parser.add_argument("job", choices=JOBS)
     parser.add_argument("seeds", type=seeds_of, help="separated by commas")
     parser.add_argument("plans", nargs="+")
+    parser.add_argument("--warm-up", action="store_true", help=f"after {Warmed.STEPS} steps of dense gradients")
     asked = parser.parse_args()
+    how = "warmed" if asked.warm_up else "gain"
     runner, steps = Runner(8 * 3600), JOBS[asked.job].steps
     found: dict[str, list[list[float]]] = {}
     for seed in asked.seeds:
         plain = specs.Spec("train", asked.job, "ddp", seed, HOSTS, steps, snapshot_every=8)
-        ours = {plan: specs.Spec("train", asked.job, f"gain: {plan}", seed, HOSTS, steps, snapshot_every=8) for plan in asked.plans}
+        ours = {plan: specs.Spec("train", asked.job, f"{how}: {plan}", seed, HOSTS, steps, snapshot_every=8) for plan in asked.plans}
         runner.prepare([plain, *ours.values()])
         if runner.failed:
             print("\n".join(runner.failed.values()), file=sys.stderr)

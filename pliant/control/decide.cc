@@ -252,6 +252,7 @@ class Decider {
     out_.inputs = describe(inputs_.model);
     out_.candidates = static_cast<int>(evaluation.all().size());
     const bool try_something = trial_due();
+    warm_up_ends_ = state_.evaluated < options_.warm_up_steps && !warming_up();
     const Prediction goal = evaluation.goal();
     state_.goal = goal.plan;
     state_.marks = marks;
@@ -319,7 +320,7 @@ class Decider {
       return;
     }
     const double gain = gain_of(target, now, goal);
-    if (gain <= options_.better) {
+    if (gain <= (warm_up_ends_ ? 1 : options_.better)) {
       drop_challenger();
       out_.reason =
           fmt::format("{} would be {} better, which is not enough to switch", to_string(target.plan), percent(std::max(0.0, gain - 1)));
@@ -327,8 +328,8 @@ class Decider {
     }
     ++state_.confirmed;
     state_.challenger = target.plan;
-    const bool at_once = unsettled() || gain >= options_.better_at_once;
-    if (!unsettled() && !rested()) {
+    const bool at_once = unsettled() || warm_up_ends_ || gain >= options_.better_at_once;
+    if (!unsettled() && !warm_up_ends_ && !rested()) {
       out_.reason = fmt::format("{} would be {} better, but the last switch was {} steps ago", to_string(target.plan), percent(gain - 1),
                                 inputs_.step - state_.switched);
       return;
@@ -412,6 +413,7 @@ class Decider {
   const Options& options_;
   State& state_;
   model::PriceBook& book_;
+  bool warm_up_ends_ = false;  // with this evaluation: its plan is not defended
   Decision out_;
 };
 

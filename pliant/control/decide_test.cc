@@ -74,6 +74,19 @@ TEST(Decide, WarmUpIsDenserAndBounded) {
   EXPECT_EQ(drive.until(99).choice, first.choice);
 }
 
+// What was in force for warm-up alone is not defended: the goal is in force at once, however little better.
+TEST(Decide, WarmUpEndsWithTheGoal) {
+  for (const char* link : {"10gbit,100us", "1gbit,1ms", "200mbit,1ms", "100mbit,5ms"}) {
+    Drive drive(link, pinned("updates"), 4, 0.06, 500'000);
+    drive.inputs_.model.lanes = 2;
+    (void)drive.until(100);
+    const Decision decision = drive.step();
+    const auto speed = [&](const plan::Plan& plan) { return model::predict(plan, drive.inputs_.model, drive.book_).speed(); };
+    ASSERT_EQ(decision.step, 100);
+    EXPECT_GE(speed(decision.choice), 0.9999 * speed(*drive.state_.goal)) << link << ": " << to_string(decision);
+  }
+}
+
 // If their step takes no more than 3x the goal's; whoever wants updates alone has updates.
 TEST(Decide, WithAdamWarmUpAveragesGradients) {
   for (const char* link : {"300mbit,1ms", "1mbit,300ms"}) {

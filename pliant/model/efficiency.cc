@@ -44,7 +44,7 @@ double efficiency(const plan::Plan& plan, double updated_fraction, bool adam, co
   const double q = plan.scheme == plan::Scheme::kShared ? options.q_shared : options.q_sparse;
   const double fraction = adam ? updated_fraction : std::min(updated_fraction / options.enough, 1.0);
   if (plan.kind == plan::Kind::kGradients) return q * std::pow(fraction, adam ? options.p_gradients_adam : options.p_gradients);
-  const double p = adam ? options.p_updates_adam / plan.every : options.p_updates;
+  const double p = adam ? options.p_updates_adam / (plan.every * plan.every) : options.p_updates;
   const double age = (plan.every - 1) / 2.0 + plan.late;
   const double aged =
       adam ? std::pow(age / options.age_scale_adam, options.age_power_adam) : std::pow(age / options.age_scale, options.age_power);

@@ -19,9 +19,9 @@ struct EfficiencyOptions {
   // fraction(f) = (f / enough)^p: once a step updates this share of all entries, more of them make no difference.
   double enough = 0.2;
   // Adam divides by the second moment: one step moves all entries about alike, so the largest are no better than others, and the moment
-  // of entries that come seldom is wrong. There fraction(f) = f^p, and with updates p counts by 1 / every: over several steps entries
+  // of entries that come seldom is wrong. There fraction(f) = f^p, and with updates p counts by 1 / every^2: over several steps entries
   // come apart.
-  double p_updates_adam = 0.4;
+  double p_updates_adam = 0.3;
   double p_gradients_adam = 0.3;
   // Union and srs keep what is largest somewhere; shared keeps what is largest at one rank.
   double q_sparse = 1;
@@ -29,8 +29,8 @@ struct EfficiencyOptions {
   // age(H, d) = 1 / (1 + (a / scale)^power), a = (H - 1) / 2 + d: how many steps ago, on average, others made the progress that lands.
   double age_scale = 14;
   double age_power = 2;
-  double age_scale_adam = 9;
-  double age_power_adam = 1;
+  double age_scale_adam = 11;  // with lengthened steps (engine/common_share.h)
+  double age_power_adam = 2;
   void turn_all_p(double p) { p_updates = p_gradients = p_updates_adam = p_gradients_adam = p; }
   bool operator==(const EfficiencyOptions&) const = default;
 };

@@ -29,7 +29,7 @@ inline constexpr double kUsualDrift = 0.25;
 
 // What is hidden is not free: while an exchange travels, processors and memory serve it too, and a step takes longer by this share of the
 // time that it hides.
-inline constexpr double kUsualDrag = 0.1;
+inline constexpr double kUsualDrag = 0.2;
 
 struct Inputs {
   plan::World world = {};

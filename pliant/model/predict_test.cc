@@ -178,10 +178,10 @@ TEST(Predict, EfficiencyIsThatOfTheOptions) {
   EXPECT_NEAR(worth("updates shared density=1%", false), 0.85 * std::pow(0.01 / 0.2, 0.1), 1e-12);
   EXPECT_NEAR(worth("updates every=4 late=2 dense", false), 1 / (1 + std::pow(3.5 / 14, 2)), 1e-12);
   EXPECT_EQ(worth("updates every=8 dense", false), worth("updates every=4 late=2 dense", false));
-  EXPECT_NEAR(worth("updates every=8 late=1 dense", true), 1 / (1 + 4.5 / 9), 1e-12);
+  EXPECT_NEAR(worth("updates every=8 late=1 dense", true), 1 / (1 + std::pow(4.5 / 11, 2)), 1e-12);
   EXPECT_NEAR(worth("gradients srs density=50%", true), std::pow(0.5, 0.3), 1e-12);
-  EXPECT_NEAR(worth("updates srs density=10%", true), std::pow(0.1, 0.4), 1e-12);
-  EXPECT_NEAR(worth("updates every=4 srs density=10%", true), std::pow(0.1, 0.4 / 4) / (1 + 1.5 / 9), 1e-12);
+  EXPECT_NEAR(worth("updates srs density=10%", true), std::pow(0.1, 0.3), 1e-12);
+  EXPECT_NEAR(worth("updates every=4 srs density=10%", true), std::pow(0.1, 0.3 / 16) / (1 + std::pow(1.5 / 11, 2)), 1e-12);
 }
 
 TEST(UnionFraction, LiesBetweenOneRanksAndAllRanks) {
