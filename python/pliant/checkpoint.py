@@ -66,7 +66,7 @@ def read(saved: Mapping[str, Any], model: Model, buffers: Buffers, *, rank: int,
     state.units = [[positions[name] for name in unit] for unit in saved["units"]]
     state.voted = list(saved["voted"])
     state.last_norm = saved["last_norm"]
-    state.common_share = saved["common_share"]
+    state.common_share = saved.get("common_share", (0.0, 0.0))  # states of older versions have none
     nothing = torch.empty(0)
     state.residual = [model.flatten(position, residual[name]) if name in residual else nothing for position, name in enumerate(model.names)]
     if is_updates(saved):
