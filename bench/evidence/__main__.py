@@ -12,7 +12,8 @@ import math
 import shutil
 import statistics
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from evidence import document, histograms, kept, published, seen
 from evidence.judge import Curves, Judge, of
 from evidence.methods import METHODS
 from evidence.runs import FOLDER, Runner, TimeIsUp
-from evidence.study import Study
+from evidence.study import Study, stretch
 
 SEEDS = (1, 2, 3)
 ADAPTIVE = ("auto", "auto-gradients", "oracle", "paper")
@@ -51,18 +52,19 @@ BEST_KNOWN = (
     "static: gradients union density=10% values=int8 indices=rice fuse=all",
     "paper", "auto", "oracle",
 )  # fmt: skip
-# Three composed curves are run in full, to see whether composing is honest.
-CHECKED = (("ddp", STUDIES[0]), ("local-8", STUDIES[0]), ("static: updates every=4 late=1 union density=10% values=int8 indices=rice", STUDIES[0]))
+WANTED = {study: tuple(METHODS) if study in WHOLE_GRID else BEST_KNOWN for study in STUDIES}
+# Composed curves of the first study that are run in full too, to see whether composing is honest.
+CHECKED = ("ddp", "local-8", "static: updates every=4 late=1 union density=10% values=int8 indices=rice")
 
 QUICK = Study("cnn", "step", 1, steps=96)
 QUICK_METHODS = ("ddp", "fp16", "static: updates every=4 late=1 union density=10% values=int8 indices=rice", "paper", "auto")
 
 
 @dataclass
-class Outcome:
-    judges: dict[Study, Judge] = field(default_factory=dict)
-    seen: dict[Study, document.SeenBy] = field(default_factory=dict)
-    failures: dict[str, str] = field(default_factory=dict)
+class Progress:
+    """Of one study."""
+
+    failures: dict[str, str] = field(default_factory=dict)  # method and seed -> what it said
     complete: bool = True
 
     @contextlib.contextmanager
@@ -82,38 +84,54 @@ class Outcome:
             print(f"failed: {what}\n{error}", file=sys.stderr, flush=True)
 
 
-def run(runner: Runner, studies: Mapping[Study, Collection[str]], seeds: Collection[int]) -> Outcome:
-    """Whatever the budget allows, and all that has run already. A method that fails on a study is named, and left out of it."""
-    outcome = Outcome()
+def run(runner: Runner, studies: document.Wanted, seeds: Collection[int], results: Path) -> bool:
+    """Whatever the budget allows, and all that has run already. A study goes to `results` when all of it has run, or as much as there is if
+    nothing was kept of it before. False: there is more to run."""
+    complete = True
     for study, methods in studies.items():
-        curves: Curves = {}
-        with outcome.within_budget():
-            study.prepare(runner, methods, seeds)
-        for seed in seeds:
-            for method in methods:
-                with outcome.within_budget(), outcome.noting(f"{study.name}, {method}, seed {seed}"):
-                    curves[method, seed] = study.curve(runner, method, seed)
-        whole = [m for m in methods if all((m, s) in curves for s in seeds)]
-        complete = {key: curve for key, curve in curves.items() if key[0] in whole}
-        if "ddp" in whole and "auto" in whole:
-            outcome.judges[study] = Judge(complete)
-            outcome.seen[study] = {key: seen.of(runner, study, *key, curve) for key, curve in complete.items()}
-    go_on(runner, outcome)
-    return outcome
+        record, whole = run_study(runner, study, methods, seeds)
+        complete &= whole
+        if record is not None and (whole or kept.read(results, study) is None):
+            kept.write(results, study, record)
+            for method in ADAPTIVE:
+                seen.report_page(runner, study, method, min(seeds))
+    return complete
 
 
-def go_on(runner: Runner, outcome: Outcome) -> None:
+def run_study(runner: Runner, study: Study, methods: Collection[str], seeds: Collection[int]) -> tuple[kept.Record | None, bool]:
+    """None: plain DDP or ours has not run yet. A method that fails is named, and left out. False: the budget cut it short."""
+    progress = Progress()
+    curves: Curves = {}
+    with progress.within_budget():
+        study.prepare(runner, methods, seeds)
+    for seed in seeds:
+        for method in methods:
+            with progress.within_budget(), progress.noting(f"{method}, seed {seed}"):
+                curves[method, seed] = study.curve(runner, method, seed)
+    whole = [m for m in methods if all((m, s) in curves for s in seeds)]
+    if "ddp" not in whole or "auto" not in whole:
+        return None, progress.complete
+    curves = {key: curve for key, curve in curves.items() if key[0] in whole}
+    plans = {method: histograms.of(runner, study, method, seeds) for method in ADAPTIVE if method in whole}
+    saw = {key: seen.of(runner, study, *key, curve) for key, curve in curves.items()}
+    curves |= gone_on(runner, progress, study, Judge(curves))
+    checks: list[kept.Check] = []
+    with progress.within_budget():
+        checks = composition_checks(runner, study)
+    return kept.Record(curves, saw, plans, checks, progress.failures, stretch(study, runner), time.strftime("%Y-%m-%d")), progress.complete
+
+
+def gone_on(runner: Runner, progress: Progress, study: Study, judge: Judge) -> Curves:
     """A method that has not reached the last target within plain DDP's steps trains on: steps that are worth less may still be there sooner.
     With all of its seeds, or none: a seed that was late would else be run twice, and the better run counted."""
-    late = [(study, method) for study, judge in outcome.judges.items() for method in judge.late()]
-    for study, method in sorted(late, key=lambda one: one[1] != "auto"):
-        with outcome.within_budget(), outcome.noting(f"{study.name}, {method}, longer"):
-            judge = outcome.judges[study]
-            longer = {(method, seed): study.curve(runner, method, seed, longer=True) for seed in judge.seeds}
-            outcome.judges[study] = Judge({**judge.curves, **longer})
+    curves: Curves = {}
+    for method in judge.late():
+        with progress.within_budget(), progress.noting(f"{method}, longer"):
+            curves |= {(method, seed): study.curve(runner, method, seed, longer=True) for seed in judge.seeds}
+    return curves
 
 
-def figures_of(outcome: Outcome) -> list[figures.Figure]:
+def figures_of(records: document.Records) -> list[figures.Figure]:
     found: list[figures.Figure] = []
 
     def add(name: str, samples: list[float], unit: str) -> None:
@@ -129,7 +147,7 @@ def figures_of(outcome: Outcome) -> list[figures.Figure]:
             found.append(dataclasses.replace(single, value=statistics.median(speedups)))
 
     def judges(load: float | None = None, network: str | None = None) -> list[Judge]:
-        return [j for s, j in outcome.judges.items() if s.hosts == 4 and (load is None or s.load == load) and (network is None or s.network == network)]
+        return [Judge(r.curves) for s, r in records.items() if s.hosts == 4 and (load is None or s.load == load) and (network is None or s.network == network)]
 
     for network in ("c1", "c2"):
         here = judges(5, network)
@@ -148,19 +166,19 @@ def figures_of(outcome: Outcome) -> list[figures.Figure]:
     add("accuracy_delta_50x", of(judges(50), Judge.accuracy_deltas), "points")
     add("accuracy_spread_of_dense", [j.spread_of_dense() for j in judges()], "points between DDP's own seeds")
     add("accuracy_when_ddp_ends", of(judges(5), Judge.accuracy_when_ddp_ends), "points over DDP's at that moment")
-    errors = [abs(error) for study in outcome.judges for (method, _), one in outcome.seen[study].items() if method == "auto" for error in one.errors]
+    errors = [error for record in records.values() for (method, _), one in record.seen.items() if method == "auto" for error in one.errors]
     add("prediction_error", errors, "of an exchange's time, auto, all studies")
     add("harm/fast_stable", of(judges(None, "fast_stable"), Judge.slowdowns), "x, time of all steps over plain DDP's")
+    add("composition_error", [abs(check.error) for record in records.values() for check in record.checks], "of the time in full")
     return found
 
 
-def composition_errors(runner: Runner) -> list[dict[str, object]]:
+def composition_checks(runner: Runner, study: Study) -> list[kept.Check]:
     """Composed against run in full: time for all steps."""
     rows = []
-    for method, study in CHECKED:
-        whole = runner.result(study.full(runner, method, SEEDS[0]))["ends"][-1]
-        composed = study.curve(runner, method, SEEDS[0]).times[-1]
-        rows.append({"study": study.name, "method": method, "composed": composed, "in_full": whole, "error": composed / whole - 1})
+    for method in CHECKED if study == STUDIES[0] else ():
+        whole = float(runner.result(study.full(runner, method, SEEDS[0]))["ends"][-1])
+        rows.append(kept.Check(method, study.curve(runner, method, SEEDS[0]).times[-1], whole))
     return rows
 
 
@@ -172,7 +190,7 @@ def missed(found: list[figures.Figure]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="evidence", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the short form, about six minutes; writes build/bench/evidence-quick.json and build/evidence-quick/docs")
-    parser.add_argument("--hours", type=float, default=8.0, help="stop after so long; what has run is kept [8]")
+    parser.add_argument("--hours", type=float, default=8.0, help="stop after so long; what has run is kept; 0 makes the document anew from docs/results [8]")
     parser.add_argument("--again", default="", metavar="METHODS", help="runs of these, by comma, are forgotten first: the library is another one now")
     parser.add_argument("--studies", type=int, default=len(STUDIES), help="only the first so many")
     asked = parser.parse_args()
@@ -180,20 +198,14 @@ def main() -> int:
         return quick(asked.hours)
     runner = Runner(3600 * asked.hours)
     runner.forget([name for name in asked.again.split(",") if name])
-    outcome = run(runner, {study: METHODS if study in WHOLE_GRID else BEST_KNOWN for study in STUDIES[: asked.studies]}, SEEDS)
-    outcome.complete = outcome.complete and asked.studies >= len(STUDIES)
-    found = figures_of(outcome)
-    found += published.figures_of_the_table()
-    checks: list[dict[str, object]] = []
-    try:
-        checks = composition_errors(runner)
-        found.append(figures.spread("composition_error", [abs(float(str(row["error"]))) for row in checks], "of the time in full"))
-    except TimeIsUp:
-        outcome.complete = False
-    publish("evidence", figures.ROOT / "docs", runner, outcome, found, checks)
+    docs = figures.ROOT / "docs"
+    complete = run(runner, dict(list(WANTED.items())[: asked.studies]), SEEDS, docs / "results")
+    records = kept.read_all(docs / "results", WANTED)
+    found = figures_of(records) + published.figures_of_the_table()
+    publish("evidence", docs, WANTED, records, found)
     for words in missed(found):
         print(f"missed: {words}", file=sys.stderr)
-    if not outcome.complete:
+    if not complete:
         print("not complete: run it again to go on", file=sys.stderr)
     return 0
 
@@ -202,32 +214,28 @@ def quick(hours: float) -> int:
     folder = FOLDER.with_name("evidence-quick")
     shutil.rmtree(folder, ignore_errors=True)  # short enough to begin anew: what is tested is today's code
     runner = Runner(min(3600 * hours, 900), folder)
-    outcome = run(runner, {QUICK: QUICK_METHODS}, SEEDS[:1])
-    if outcome.failures or not outcome.complete or QUICK not in outcome.judges:
+    docs, wanted = folder / "docs", {QUICK: QUICK_METHODS}
+    complete = run(runner, wanted, SEEDS[:1], docs / "results")
+    records = kept.read_all(docs / "results", wanted)
+    if not complete or QUICK not in records or records[QUICK].failures:
         print("evidence-quick: not all of it ran", file=sys.stderr)
         return 1
-    judge = outcome.judges[QUICK]
+    judge = Judge(records[QUICK].curves)
     found = []
     for name in QUICK_METHODS:
         finite = [ratio for ratio in judge.ratios(name) if math.isfinite(ratio)]
         if name != "auto" and finite:
             found.append(figures.spread(f"tta_over_{name.partition(':')[0]}/quick", finite, "x, too short to mean much"))
-    publish("evidence-quick", runner.folder / "docs", runner, outcome, found, [])
+    publish("evidence-quick", docs, wanted, records, found)
     return 0
 
 
-def publish(name: str, docs: Path, runner: Runner, outcome: Outcome, found: list[figures.Figure], checks: list[dict[str, object]]) -> None:
-    """The table on the terminal, the figures as JSON, the document with its picture, every run in a small form, report pages."""
+def publish(name: str, docs: Path, wanted: document.Wanted, records: document.Records, found: list[figures.Figure]) -> None:
+    """The table on the terminal, the figures as JSON, the document with its picture."""
     print(figures.show(found))
-    plans = histograms.of(runner, outcome.judges, ADAPTIVE)
-    studies = document.tables(outcome.judges, outcome.seen)
-    figures.write(name, found, marks=MARKS | LIMITS, complete=outcome.complete, failures=outcome.failures, checks=checks, plans=plans, studies=studies)
-    document.write(docs, outcome, found, missed(found), checks, plans)
-    for study, judge in outcome.judges.items():
-        kept.write(docs / "results", study, judge, outcome.seen[study])
-        for method in ADAPTIVE:
-            if (method, judge.seeds[0]) in judge.curves:
-                seen.report_page(runner, study, method, judge.seeds[0])
+    studies = {study.name: document.rows(record) for study, record in records.items()}
+    figures.write(name, found, marks=MARKS | LIMITS, missing=document.missing(wanted, records), studies=studies)
+    document.write(docs, wanted, records, found, missed(found))
 
 
 if __name__ == "__main__":

@@ -39,14 +39,26 @@ class Curve:
         i = past[-1] if past else 0
         return self.losses[i], self.accuracies[i]
 
+    def at_step(self, step: float) -> tuple[float, float]:
+        """(loss, accuracy), between two evaluations by a straight line."""
+        after = next((i for i, s in enumerate(self.steps) if s >= step), len(self.steps) - 1)
+        before = max(after - 1, 0)
+        width = self.steps[after] - self.steps[before]
+        share = min((step - self.steps[before]) / width, 1.0) if width else 1.0
+
+        def between(values: Sequence[float]) -> float:
+            return values[before] + share * (values[after] - values[before])
+
+        return between(self.losses), between(self.accuracies)
+
     def until(self, step: int) -> Curve:
         """Up to this step."""
         n = sum(s <= step for s in self.steps)
         return Curve(self.times[:n], self.steps[:n], self.losses[:n], self.accuracies[:n])
 
     def final_accuracy(self) -> float:
-        """Mean of the last tenth: single evaluations jump."""
-        last = self.accuracies[-max(1, len(self.accuracies) // 10) :]
+        """Mean over the last tenth of the steps: single evaluations jump."""
+        last = [accuracy for step, accuracy in zip(self.steps, self.accuracies, strict=True) if step > 0.9 * self.steps[-1]]
         return sum(last) / len(last)
 
     def smoothed(self) -> Curve:

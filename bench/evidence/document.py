@@ -4,38 +4,36 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import figures
-from evidence import picture, published
+from evidence import kept, picture, published
 from evidence.judge import TARGETS, Judge
 from evidence.seen import Seen
 from evidence.study import Study
 
-if TYPE_CHECKING:
-    from evidence.__main__ import Outcome
 
 
+Records = Mapping[Study, kept.Record]
+Wanted = Mapping[Study, Collection[str]]  # the methods of each study
 
-SeenBy = Mapping[tuple[str, int], Seen]  # (method, seed)
 
-
-def tables(judges: Mapping[Study, Judge], seen: Mapping[Study, SeenBy]) -> dict[str, list[dict[str, object]]]:
-    """For each study a row per method: median times to the targets, accuracy, time in all, and what else it did."""
-    return {study.name: [_row(judge, method, seen[study]) for method in dict.fromkeys(m for m, _ in judge.curves)] for study, judge in judges.items()}
+def rows(record: kept.Record) -> list[dict[str, object]]:
+    """One per method: median times to the targets, accuracy, time in all, and what else it did."""
+    judge = Judge(record.curves)
+    return [_row(judge, method, record.seen) for method in dict.fromkeys(m for m, _ in record.curves)]
 
 
 def _finite(seconds: float) -> float | None:
     return None if math.isinf(seconds) else seconds
 
 
-def _row(judge: Judge, method: str, seen: SeenBy) -> dict[str, object]:
+def _row(judge: Judge, method: str, seen: Mapping[tuple[str, int], Seen]) -> dict[str, object]:
     what = [seen[method, seed] for seed in judge.seeds]
     sent = [one.sent for one in what if one.sent is not None]
     changes = [one.changes for one in what if one.changes is not None]
-    errors = [abs(error) for one in what for error in one.errors]
+    errors = [error for one in what for error in one.errors]
     curves = [judge.curves[method, seed] for seed in judge.seeds]
     return {
         "method": method,
@@ -53,28 +51,44 @@ def _row(judge: Judge, method: str, seen: SeenBy) -> dict[str, object]:
     }
 
 
-def write(docs: Path, outcome: Outcome, found: Sequence[figures.Figure], missed: Sequence[str], checks: Sequence[dict[str, object]], plans: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
-    headline = next(iter(outcome.judges), None)  # studies come in the order of what they tell
+def missing(wanted: Wanted, records: Records) -> dict[str, list[str]]:
+    """What has not run, by study: methods, and those that were late and have not trained on."""
+    said: dict[str, list[str]] = {}
+    for study, methods in wanted.items():
+        if study not in records:
+            said[study.name] = list(methods)
+            continue
+        judge = Judge(records[study].curves)
+        failed = {what.partition(",")[0] for what in records[study].failures}
+        first = judge.seeds[0]
+        absent = [m for m in methods if m not in failed and (m, first) not in judge.curves]
+        short = [f"{m}, longer" for m in judge.late() if m not in failed and judge.curves[m, first].steps[-1] == judge.length]
+        if absent or short:
+            said[study.name] = absent + short
+    return said
+
+
+def write(docs: Path, wanted: Wanted, records: Records, found: Sequence[figures.Figure], missed: Sequence[str]) -> None:
+    headline = next(iter(records), None)  # studies come in the order of what they tell
     if headline is not None:
         (docs / "images").mkdir(parents=True, exist_ok=True)
-        (docs / "images" / "results.svg").write_text(picture.of(outcome.judges[headline], headline.name))
+        (docs / "images" / "results.svg").write_text(picture.of(Judge(records[headline].curves), headline.name))
     by_name = {figure.name: figure for figure in found}
     parts = [
         "# Results\n",
         f"![loss over time, {headline.name}](images/results.svg)\n" if headline else "",
         _sentences(by_name),
-        "" if outcome.complete else "**Not all runs are in yet**: `make evidence` goes on where it stopped. What is missing is not in the tables.\n",
         "## Figures\n\n" + _markdown(["figure", "median", "10 %", "90 %", "unit"], [[f.name, f.value, f.low, f.high, f.unit] for f in found]),
         "Missed: " + ("; ".join(missed) if missed else "nothing") + ".\n",
         "".join(f"* `{name}`: {why}\n" for name, why in REASONS.items() if any(words.startswith(f"{name} ") for words in missed)),
         "## Every method\n\nSeconds to plain DDP's own loss at " + ", ".join(f"{100 * t:.0f} %" for t in TARGETS) + " of its steps, and to its accuracy at the last of them; medians over seeds; `-`: never. *Worth*: "
         "of a step, in DDP's: steps to the targets. *kB a step*: sent by rank 0's host. *Exposed*: "
         "share of the time that is not compute. *Prediction error*: of an exchange's time, median. Every run: `docs/results/`.\n",
-        *(_study(name, rows) for name, rows in tables(outcome.judges, outcome.seen).items()),
-        "## What was chosen\n\nShare of steps, over all seeds.\n\n" + _chosen(plans) if plans else "",
+        *(_study(study.name, rows(record)) for study, record in records.items()),
+        "## What was chosen\n\nShare of steps, over all seeds.\n\n" + _chosen(records),
         _published(),
-        _method(checks),
-        _failures(outcome.failures),
+        METHOD + _days(records) + _missing(missing(wanted, records)) + _checks(records),
+        _failures(records),
     ]
     (docs / "results.md").write_text("\n".join(part for part in parts if part) + "\n")
 
@@ -112,11 +126,12 @@ def _study(name: str, rows: Sequence[Mapping[str, object]]) -> str:
     return f"### {name}\n\n" + _markdown(["method", *(f"s to {i}" for i in range(1, len(TARGETS) + 1)), "s to accuracy", *columns], body)
 
 
-def _chosen(plans: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+def _chosen(records: Records) -> str:
     def shares(of: Mapping[str, float]) -> str:
         return ", ".join(f"{value} {100 * share:.0f} %" for value, share in list(of.items())[:5])
 
-    return _markdown(["run", "scheme", "density", "every", "late"], [[name, *(shares(kinds[key]) for key in ("scheme", "density", "every", "late"))] for name, kinds in plans.items()])
+    lines = [[f"{study.name}, {method}", *map(shares, plans.values())] for study, record in records.items() for method, plans in record.plans.items() if plans]
+    return _markdown(["run", "scheme", "density", "every", "late"], lines)
 
 
 def _published() -> str:
@@ -124,14 +139,33 @@ def _published() -> str:
     return "## The published table, regenerated\n\nN = 8, 1 ms; times in ms.\n\n" + _markdown(["model", "Gbit/s", "density", "collective", "published", "by its formulas", "deviation %"], rows)
 
 
-def _method(checks: Sequence[dict[str, object]]) -> str:
-    rows = [[row["study"], f"`{row['method']}`", row["composed"], row["in_full"], 100 * float(str(row["error"]))] for row in checks]
-    table = _markdown(["study", "method", "composed s", "in full s", "error %"], rows) if rows else "Not checked yet.\n"
-    return METHOD + "\nComposed against run in full:\n\n" + table
+def _days(records: Records) -> str:
+    days = sorted({record.ran for record in records.values()})
+    told = [f"{day}: " + ", ".join(study.name for study, record in records.items() if record.ran == day) for day in days]
+    return "* Studies ran on the days given, whole ones on one machine. " + "; ".join(told) + ".\n"
 
 
-def _failures(failures: Mapping[str, str]) -> str:
-    return "## Runs that failed\n\n" + "\n".join(f"* {name}: {why.splitlines()[-1] if why else ''}" for name, why in failures.items()) + "\n" if failures else ""
+def _missing(what: Mapping[str, Sequence[str]]) -> str:
+    """Briefly: those that were late are many, and said one by one beside the figures."""
+
+    def told(runs: Sequence[str]) -> str:
+        absent = [f"`{run}`" for run in runs if not run.endswith(", longer")]
+        late = len(runs) - len(absent)
+        return ", ".join([*absent, *([f"{late} that were late and have not trained on"] if late else [])])
+
+    lines = [f"  * {study}: {told(runs)}\n" for study, runs in what.items()]
+    return "* **Not in yet** (`make evidence` runs it; `build/bench/evidence.json` names each):\n" + "".join(lines) if lines else ""
+
+
+def _checks(records: Records) -> str:
+    lines = [[study.name, f"`{check.method}`", check.composed, check.in_full, 100 * check.error] for study, record in records.items() for check in record.checks]
+    table = _markdown(["study", "method", "composed s", "in full s", "error %"], lines) if lines else "Not checked yet.\n"
+    return "\nComposed against run in full:\n\n" + table
+
+
+def _failures(records: Records) -> str:
+    lines = [f"* {study.name}, {what}: {why.splitlines()[-1] if why else ''}" for study, record in records.items() for what, why in record.failures.items()]
+    return "## Runs that failed\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 
 # What was found where a figure has missed its mark; said only while it does.

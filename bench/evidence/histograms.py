@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from evidence.judge import Judge
 from evidence.runs import Runner
 from evidence.study import Study
 from pliant import runlog
 
 
-def of(runner: Runner, judges: Mapping[Study, Judge], methods: Iterable[str]) -> dict[str, dict[str, dict[str, float]]]:
-    """study and method -> share of steps by scheme, density, every and late."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    for study, judge in judges.items():
-        for method in methods:
-            plans = [plan for seed in judge.seeds if (method, seed) in judge.curves for plan in _plans(runner, study, method, seed)]
-            if plans:
-                found[f"{study.name}, {method}"] = {
-                    "scheme": _shares(_scheme(plan) for plan in plans),
-                    "density": _shares(_word(plan, "density=", "100%") for plan in plans),
-                    "every": _shares(_word(plan, "every=", "1") for plan in plans),
-                    "late": _shares(_word(plan, "late=", "0") for plan in plans),
-                }
-    return found
+Plans = Mapping[str, Mapping[str, float]]  # "scheme", "density", "every", "late" -> value -> share of steps
+
+
+def of(runner: Runner, study: Study, method: str, seeds: Iterable[int]) -> Plans:
+    """Over all seeds; empty if none was logged."""
+    plans = [plan for seed in seeds for plan in _plans(runner, study, method, seed)]
+    if not plans:
+        return {}
+    return {
+        "scheme": _shares(_scheme(plan) for plan in plans),
+        "density": _shares(_word(plan, "density=", "100%") for plan in plans),
+        "every": _shares(_word(plan, "every=", "1") for plan in plans),
+        "late": _shares(_word(plan, "late=", "0") for plan in plans),
+    }
 
 
 def _plans(runner: Runner, study: Study, method: str, seed: int) -> list[str]:
@@ -45,4 +44,4 @@ def _word(plan: str, key: str, otherwise: str) -> str:
 
 def _shares(values: Iterable[str]) -> dict[str, float]:
     counted = Counter(values)
-    return {value: count / counted.total() for value, count in counted.most_common()}
+    return {value: round(count / counted.total(), 4) for value, count in counted.most_common()}

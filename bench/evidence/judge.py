@@ -34,15 +34,14 @@ class Judge:
         return self.curves["ddp", self.seeds[0]].steps[-1]
 
     def late(self) -> list[str]:
-        """Methods that have not reached the last target with every seed."""
-        return list(dict.fromkeys(method for method, seed in self.curves if math.isinf(self.times(method, seed)[-1])))
+        """Methods that have not reached the last target with every seed. Not plain DDP, whose steps are the measure: the target is its own median."""
+        return list(dict.fromkeys(method for method, seed in self.curves if method != "ddp" and math.isinf(self.times(method, seed)[-1])))
 
     def methods(self, family: str) -> list[str]:
         return [name for name in dict.fromkeys(method for method, _ in self.curves) if METHODS[name].family == family]
 
     def targets(self) -> list[float]:
-        plain = [self.curves["ddp", seed] for seed in self.seeds]
-        return [statistics.median(curve.losses[round(share * (len(curve.losses) - 1))] for curve in plain) for share in TARGETS]
+        return [statistics.median(self._plain_at(share, seed)[0] for seed in self.seeds) for share in TARGETS]
 
     def times(self, method: str, seed: int) -> list[float]:
         """To each of the targets."""
@@ -62,8 +61,11 @@ class Judge:
 
     def accuracy_target(self) -> float:
         """Plain DDP's own, late in training."""
-        plain = [self.curves["ddp", seed] for seed in self.seeds]
-        return statistics.median(curve.accuracies[round(TARGETS[-1] * (len(curve.accuracies) - 1))] for curve in plain)
+        return statistics.median(self._plain_at(TARGETS[-1], seed)[1] for seed in self.seeds)
+
+    def _plain_at(self, share: float, seed: int) -> tuple[float, float]:
+        """Plain DDP's loss and accuracy after this share of its steps."""
+        return self.curves["ddp", seed].at_step(share * self.length)
 
     def time_to_accuracy(self, method: str, seed: int) -> float:
         return _or_never(self.curves[method, seed].time_to_accuracy(self.accuracy_target()))
@@ -86,9 +88,9 @@ class Judge:
         """The one method of these that is soonest over all targets and seeds: the geometric mean of its times over plain DDP's, unreached ones last."""
 
         def lateness(name: str) -> tuple[int, float]:
-            ratios = [over(o, t) for seed in self.seeds for t, o in zip(self.times("ddp", seed), self.times(name, seed), strict=True)]
-            reached = [ratio for ratio in ratios if math.isfinite(ratio)]
-            return len(ratios) - len(reached), statistics.fmean(map(math.log, reached)) if reached else 0.0
+            pairs = [pair for seed in self.seeds for pair in zip(self.times("ddp", seed), self.times(name, seed), strict=True)]
+            reached = [math.log(o / t) for t, o in pairs if math.isfinite(o) and math.isfinite(t)]
+            return sum(math.isinf(o) for _, o in pairs), statistics.fmean(reached) if reached else 0.0
 
         return min(names, key=lateness)
 

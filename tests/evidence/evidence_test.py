@@ -11,10 +11,13 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+import figures
 import torch
-from evidence import jobs, networks, paper, published, runs, specs, study
+from evidence import __main__ as main
+from evidence import document, jobs, kept, networks, paper, published, runs, specs, study
 from evidence.curves import Curve, composed, measured
 from evidence.judge import Judge, over
+from evidence.seen import Seen
 from torch import nn
 from torch.nn import functional
 
@@ -76,6 +79,63 @@ class Judging(unittest.TestCase):
         judge = Judge(curves)
         self.assertTrue(all(abs(ratio - 10) < 1e-9 for ratio in judge.speedups("ddp")), judge.speedups("ddp"))
         self.assertEqual(sorted({round(ratio) for ratio in judge.ratios("ddp")}), [5, 90])
+
+
+class Kept(unittest.TestCase):
+    """Every number of the document comes from docs/results."""
+
+    STUDY = study.Study("cnn", "c1", 5)
+
+    def record(self, methods: dict[str, list[float]], **facts: object) -> kept.Record:
+        """Curves of 80 evaluations whose loss falls from the first number to the second, a second for each evaluation times the third."""
+        curves = {}
+        for name, (first, last, pace) in methods.items():
+            losses = [first + (last - first) * i / 79 for i in range(80)]
+            curves[name, 1] = curve([pace * (i + 1) for i in range(80)], losses)
+        seen = {key: Seen(1e3, 0.25, 2, [i / 100 for i in range(101)]) for key in curves}
+        return kept.Record(curves, seen, {"auto": {"every": {"4": 1.0}}}, ran="2026-01-31", **facts)  # type: ignore[arg-type]
+
+    def test_what_is_read_says_what_was_written(self) -> None:
+        written = self.record({"ddp": [2, 1, 5], "auto": [2, 1, 1]}, checks=[kept.Check("ddp", 11.0, 10.0)], failures={"fp16, seed 1": "it broke"}, stretch=0.5)
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertIsNone(kept.read(Path(folder), self.STUDY))
+            kept.write(Path(folder), self.STUDY, written)
+            found = kept.read_all(Path(folder), [study.Study("cnn", "c2", 5), self.STUDY])
+        self.assertEqual(list(found), [self.STUDY])
+        read = found[self.STUDY]
+        before, after = Judge(written.curves), Judge(read.curves)
+        for theirs, ours in zip(before.times("auto", 1) + before.targets(), after.times("auto", 1) + after.targets(), strict=True):
+            self.assertAlmostEqual(theirs, ours, delta=0.01 * theirs)
+        self.assertAlmostEqual(after.speedups("ddp")[0], 5, places=2)
+        self.assertEqual([round(error, 2) for error in read.seen["auto", 1].errors], [i / 10 for i in range(1, 10)])
+        self.assertEqual((read.plans, read.checks, read.failures, read.stretch, read.ran), (written.plans, written.checks, written.failures, 0.5, "2026-01-31"))
+
+    def test_what_has_not_run_is_named(self) -> None:
+        records = {self.STUDY: self.record({"ddp": [2, 1, 5], "auto": [2, 1, 1], "local-8": [2, 1.5, 1]}, failures={"fp16, seed 1": "it broke"})}
+        wanted = {self.STUDY: ("ddp", "fp16", "auto", "local-8", "paper"), study.Study("cnn", "c2", 5): ("ddp",)}
+        self.assertEqual(document.missing(wanted, records), {"cnn/c1/5x": ["paper", "local-8, longer"], "cnn/c2/5x": ["ddp"]})
+
+    def test_a_study_cut_short_leaves_what_was_kept(self) -> None:
+        before = self.record({"ddp": [2, 1, 5], "auto": [2, 1, 1]})
+        with tempfile.TemporaryDirectory() as folder:
+            kept.write(Path(folder), self.STUDY, before)
+            for whole, shown in ((False, 5), (True, 7)):
+                with mock.patch.object(main, "run_study", return_value=(self.record({"ddp": [2, 1, 7], "auto": [2, 1, 1]}), whole)), mock.patch.object(main.seen, "report_page"):
+                    self.assertEqual(main.run(mock.Mock(), {self.STUDY: ("ddp", "auto")}, (1,), Path(folder)), whole)
+                read = kept.read(Path(folder), self.STUDY)
+                assert read is not None
+                self.assertAlmostEqual(Judge(read.curves).speedups("ddp")[0], shown, places=2)
+
+    def test_the_document_is_what_the_kept_runs_say(self) -> None:
+        docs = figures.ROOT / "docs"
+        records = kept.read_all(docs / "results", main.WANTED)
+        self.assertEqual(set(records), set(main.STUDIES))
+        found = main.figures_of(records) + published.figures_of_the_table()
+        self.assertLessEqual(set(main.MARKS) | set(main.LIMITS), {figure.name for figure in found})
+        with tempfile.TemporaryDirectory() as folder:
+            document.write(Path(folder), main.WANTED, records, found, main.missed(found))
+            for name in ("results.md", "images/results.svg"):
+                self.assertEqual((Path(folder) / name).read_text(), (docs / name).read_text(), f"{name}: `python -m evidence --hours 0` writes it anew")
 
 
 class Published(unittest.TestCase):
