@@ -122,7 +122,7 @@ def run_study(runner: Runner, study: Study, methods: Collection[str], seeds: Col
 
 
 def gone_on(runner: Runner, progress: Progress, study: Study, judge: Judge) -> Curves:
-    """A method that has not reached the last target within plain DDP's steps trains on: steps that are worth less may still be there sooner.
+    """A method that was near the last target after plain DDP's steps trains on: steps that are worth less may still be there sooner.
     With all of its seeds, or none: a seed that was late would else be run twice, and the better run counted."""
     curves: Curves = {}
     for method in judge.late():

@@ -34,8 +34,11 @@ class Judge:
         return self.curves["ddp", self.seeds[0]].steps[-1]
 
     def late(self) -> list[str]:
-        """Methods that have not reached the last target with every seed. Not plain DDP, whose steps are the measure: the target is its own median."""
-        return list(dict.fromkeys(method for method, seed in self.curves if method != "ddp" and math.isinf(self.times(method, seed)[-1])))
+        """Methods that some seed did not bring to the last target, though most reached the one before: they may get there yet. Not plain DDP, whose
+        steps are the measure: the target is its own median."""
+        names = dict.fromkeys(method for method, _ in self.curves if method != "ddp")
+        near = [name for name in names if math.isfinite(self.median_times(name)[-2])]
+        return [name for name in near if any(math.isinf(self.times(name, seed)[-1]) for seed in self.seeds)]
 
     def methods(self, family: str) -> list[str]:
         return [name for name in dict.fromkeys(method for method, _ in self.curves) if METHODS[name].family == family]

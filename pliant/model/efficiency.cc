@@ -8,6 +8,7 @@ namespace pliant::model {
 namespace {
 
 constexpr double kGainPower = 0.2;
+constexpr double kReachedByInt4 = 0.6;  // of the entries, at most; docs/model.md
 
 }  // namespace
 
@@ -37,7 +38,8 @@ double overlap_of(double updated_fraction, double density, int size) {
 
 double updated_fraction(const plan::Plan& plan, int size, std::optional<double> overlap) {
   if (plan.scheme == plan::Scheme::kDense) return 1;
-  return plan.scheme == plan::Scheme::kUnion ? union_fraction(plan.density, size, overlap) : plan.density;
+  const double density = plan.values == plan::ValueCode::kInt4 ? std::min(plan.density, kReachedByInt4) : plan.density;
+  return plan.scheme == plan::Scheme::kUnion ? union_fraction(density, size, overlap) : density;
 }
 
 double efficiency(const plan::Plan& plan, double updated_fraction, bool adam, const EfficiencyOptions& options) {

@@ -52,6 +52,7 @@ inline constexpr double kAssumedOverlap = 0.5;
 // The other way round: which overlap explains a measured updated fraction.
 [[nodiscard]] double overlap_of(double updated_fraction, double density, int size);
 
+// What int4 rounds to zero, because the largest of its block is so much larger, is not updated either.
 [[nodiscard]] double updated_fraction(const plan::Plan& plan, int size, std::optional<double> overlap);
 
 [[nodiscard]] double efficiency(const plan::Plan& plan, double updated_fraction, bool adam, const EfficiencyOptions& options);

@@ -180,6 +180,8 @@ TEST(Predict, EfficiencyIsThatOfTheOptions) {
   EXPECT_EQ(worth("updates every=8 dense", false), worth("updates every=4 late=2 dense", false));
   EXPECT_NEAR(worth("updates every=8 late=1 dense", true), 1 / (1 + std::pow(4.5 / 11, 2)), 1e-12);
   EXPECT_NEAR(worth("gradients srs density=50%", true), std::pow(0.5, 0.3), 1e-12);
+  EXPECT_NEAR(worth("gradients srs density=100% values=int4", true), std::pow(0.6, 0.3), 1e-12);
+  EXPECT_EQ(worth("gradients srs density=50% values=int4", true), worth("gradients srs density=50% values=int8", true));
   EXPECT_NEAR(worth("updates srs density=10%", true), std::pow(0.1, 0.3), 1e-12);
   EXPECT_NEAR(worth("updates every=4 srs density=10%", true), std::pow(0.1, 0.3 / 16) / (1 + std::pow(1.5 / 11, 2)), 1e-12);
 }
@@ -245,6 +247,16 @@ TEST(PredictAll, AgreesWithPlayingEverythingOnTheBestPlans) {
       EXPECT_GT(predict_exactly(best.plan, inputs, book).speed(), 0.99 * best_played) << size << " " << link;
       EXPECT_TRUE(best.exact);
     }
+  }
+}
+
+TEST(PredictAll, KnowsWhatACodeRoundsAway) {
+  PriceBook book;
+  Inputs inputs = even(4, "1gbit,1ms", 0.05, 2'000'000);
+  inputs.adam = true;
+  const auto plans = plan::candidates(4, {.pins = plan::parse_pins("gradients srs density=100%")});
+  for (const Prediction& each : predict_all(plans, inputs, book)) {
+    EXPECT_NEAR(each.efficiency, each.plan.values == plan::ValueCode::kInt4 ? std::pow(0.6, 0.3) : 1, 1e-12) << to_string(each.plan);
   }
 }
 

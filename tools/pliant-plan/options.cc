@@ -41,7 +41,7 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
                  "take parameters, ranks, compute, network, costs and gain from a run's log; options given beside it win");
   app.add_option("--plan", typed.plan, "what is pinned, as in 'gradients union density=1%' [auto]");
   app.add_option("--policy", typed.policy, "auto or knee [auto]");
-  app.add_option("--p", typed.p, "the dial between speed (0) and accuracy (1) [0.1 for updates, 0.2 for gradients; with Adam 0.4 and 0.3]");
+  app.add_option("--p", typed.p, "the dial between speed (0) and accuracy (1) [0.1 for updates, 0.2 for gradients; with Adam 0.3]");
   app.add_option("--lanes", typed.lanes, "exchanges at a time; 0: nothing overlaps [1, or the log's]");
   app.add_option("--costs", typed.costs,
                  "what coding costs: 'here' measures this machine, 'none' leaves it out, or a file of costs [here, or the log's]");
