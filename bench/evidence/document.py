@@ -140,9 +140,11 @@ def _published() -> str:
 
 
 def _days(records: Records) -> str:
-    days = sorted({record.ran for record in records.values()})
-    told = [f"{day}: " + ", ".join(study.name for study, record in records.items() if record.ran == day) for day in days]
-    return "* Studies ran on the days given, whole ones on one machine. " + "; ".join(told) + ".\n"
+    together: dict[tuple[str, str], list[str]] = {}
+    for study, record in records.items():
+        together.setdefault((record.ran, record.note), []).append(study.name)
+    lines = [f"  * {day}: " + ", ".join(names) + (f". {note}" if note else "") + "\n" for (day, note), names in sorted(together.items())]
+    return "* A study runs as a whole on one machine; not all of them ran on the same:\n" + "".join(lines)
 
 
 def _missing(what: Mapping[str, Sequence[str]]) -> str:

@@ -46,13 +46,14 @@ class Record:
     failures: Mapping[str, str] = field(default_factory=dict)  # method and seed -> what it said
     stretch: float | None = None  # of the network; None: not noted
     ran: str = ""  # the day
+    note: str = ""  # what else a reader should know
 
 
 def write(folder: Path, study: Study, record: Record) -> None:
     """Rounds: what is read again is not quite what was written."""
     folder.mkdir(parents=True, exist_ok=True)
     checks = [{**asdict(check), "composed": round(check.composed, 3), "in_full": round(check.in_full, 3)} for check in record.checks]
-    facts = {"study": study.name, "ran": record.ran, "compute": study.compute, "stretch": record.stretch}
+    facts = {"study": study.name, "ran": record.ran, "compute": study.compute, "stretch": record.stretch, "note": record.note}
     head = {**facts, "plans": record.plans, "checks": checks, "failures": record.failures, "curve": ["step", "seconds", "loss", "accuracy"]}
     lines = [json.dumps(head)]
     for (method, seed), curve in record.curves.items():
@@ -79,7 +80,7 @@ def read(folder: Path, study: Study) -> Record | None:
         steps, times, losses, accuracies = zip(*run["curve"], strict=True)
         curves[key] = Curve(times, steps, losses, accuracies)
         seen[key] = Seen(run["bytes_a_step"], run["exposed"], run["changes"], run["errors"])
-    return Record(curves, seen, head["plans"], [Check(**check) for check in head["checks"]], head["failures"], head["stretch"], head["ran"])
+    return Record(curves, seen, head["plans"], [Check(**check) for check in head["checks"]], head["failures"], head["stretch"], head["ran"], head["note"])
 
 
 def read_all(folder: Path, studies: Iterable[Study]) -> dict[Study, Record]:

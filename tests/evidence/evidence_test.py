@@ -96,7 +96,7 @@ class Kept(unittest.TestCase):
         return kept.Record(curves, seen, {"auto": {"every": {"4": 1.0}}}, ran="2026-01-31", **facts)  # type: ignore[arg-type]
 
     def test_what_is_read_says_what_was_written(self) -> None:
-        written = self.record({"ddp": [2, 1, 5], "auto": [2, 1, 1]}, checks=[kept.Check("ddp", 11.0, 10.0)], failures={"fp16, seed 1": "it broke"}, stretch=0.5)
+        written = self.record({"ddp": [2, 1, 5], "auto": [2, 1, 1]}, checks=[kept.Check("ddp", 11.0, 10.0)], failures={"fp16, seed 1": "it broke"}, stretch=0.5, note="a note")
         with tempfile.TemporaryDirectory() as folder:
             self.assertIsNone(kept.read(Path(folder), self.STUDY))
             kept.write(Path(folder), self.STUDY, written)
@@ -108,7 +108,7 @@ class Kept(unittest.TestCase):
             self.assertAlmostEqual(theirs, ours, delta=0.01 * theirs)
         self.assertAlmostEqual(after.speedups("ddp")[0], 5, places=2)
         self.assertEqual([round(error, 2) for error in read.seen["auto", 1].errors], [i / 10 for i in range(1, 10)])
-        self.assertEqual((read.plans, read.checks, read.failures, read.stretch, read.ran), (written.plans, written.checks, written.failures, 0.5, "2026-01-31"))
+        self.assertEqual((read.plans, read.checks, read.failures, read.stretch, read.ran, read.note), (written.plans, written.checks, written.failures, 0.5, "2026-01-31", "a note"))
 
     def test_what_has_not_run_is_named(self) -> None:
         runs = {"ddp": [2, 1, 5], "auto": [2, 1, 1], "local-8": [2, 1.2, 1], "fp16": [2, 1.9, 1]}  # fp16 is too far away to train on
