@@ -234,7 +234,10 @@ def publish(name: str, docs: Path, wanted: document.Wanted, records: document.Re
     """The table on the terminal, the figures as JSON, the document with its picture."""
     print(figures.show(found))
     studies = {study.name: document.rows(record) for study, record in records.items()}
-    figures.write(name, found, marks=MARKS | LIMITS, missing=document.missing(wanted, records), studies=studies)
+    plans = {f"{study.name}, {method}": chosen for study, record in records.items() for method, chosen in record.plans.items()}
+    checks = {study.name: [dataclasses.asdict(check) for check in record.checks] for study, record in records.items() if record.checks}
+    failures = {f"{study.name}, {what}": why for study, record in records.items() for what, why in record.failures.items()}
+    figures.write(name, found, marks=MARKS | LIMITS, missing=document.missing(wanted, records), failures=failures, checks=checks, plans=plans, studies=studies)
     document.write(docs, wanted, records, found, missed(found))
 
 
