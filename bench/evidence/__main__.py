@@ -183,8 +183,8 @@ def composition_checks(runner: Runner, study: Study) -> list[kept.Check]:
 
 
 def missed(found: list[figures.Figure]) -> list[str]:
-    below = [f"{f.name} {f.value:.3g} < {MARKS[f.name]:g}" for f in found if f.name in MARKS and f.value < MARKS[f.name]]
-    return below + [f"{f.name} {f.value:.3g} > {LIMITS[f.name]:g}" for f in found if f.name in LIMITS and f.value > LIMITS[f.name]]
+    below = [f"{f.name} {f.value:.4g} < {MARKS[f.name]:g}" for f in found if f.name in MARKS and f.value < MARKS[f.name]]
+    return below + [f"{f.name} {f.value:.4g} > {LIMITS[f.name]:g}" for f in found if f.name in LIMITS and f.value > LIMITS[f.name]]
 
 
 def main() -> int:
