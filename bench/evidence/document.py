@@ -175,7 +175,7 @@ REASONS = {
     "tta_over_ddp/c1": "the first phase of C1, a quarter of all steps, is fast, and the first target lies near its end: whoever communicates for free would win no more there than plain DDP exposes. "
     "So a third of what the median is taken over lies far below it, however well the rest does.",
     "tta_over_best_static/c2": "C2 is kind to one fixed plan, `updates every=4 late=1 union 10 %`: links are fast at both ends and slow for a while in between, and what this plan hides is enough nearly everywhere. With the transformer "
-    "`auto` makes up by steps that are worth more what its warm-up, dense gradients, takes longer; with the CNN it is a little later than that plan. Whoever fixes a plan must know it beforehand: the next ones on the grid are later than `auto`, or much later.",
+    "`auto` makes up by steps that are worth more what its warm-up, dense gradients, takes longer; with the CNN it is a little later than that plan. Whoever fixes a plan must know it beforehand: most of the grid is later than `auto` by far.",
     "tta_over_best_peer/c1": "the best peer of CNN and ResNet, local SGD every 8 steps, exposes two fifths of its time on C1: whoever exposed nothing, at steps worth the same, would be 1.7x sooner, and not before the network is slow.",
 }
 
