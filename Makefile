@@ -59,8 +59,9 @@ bench: $(BENCHMARKS)  ## run every benchmark; `make bench-NAME` runs one
 bench-%: release smpi
 	@.venv/bin/python bench/$*.py
 
-evidence: release  ## time to accuracy against what people use: hours, goes on where it stopped; writes docs/results.md
-	@PYTHONPATH=bench:build/release/python:python .venv/bin/python -m evidence
+HOURS ?= 8
+evidence: release  ## time to accuracy against what people use: HOURS=8 at most, goes on where it stopped; writes docs/results.md
+	@PYTHONPATH=bench:build/release/python:python .venv/bin/python -m evidence --hours $(HOURS)
 
 evidence-quick: release  ## its short form, under ten minutes
 	@PYTHONPATH=bench:build/release/python:python .venv/bin/python -m evidence --quick

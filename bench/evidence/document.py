@@ -13,8 +13,6 @@ from evidence.judge import TARGETS, Judge
 from evidence.seen import Seen
 from evidence.study import Study
 
-
-
 Records = Mapping[Study, kept.Record]
 Wanted = Mapping[Study, Collection[str]]  # the methods of each study
 
@@ -181,7 +179,8 @@ REASONS = {
 
 METHOD = """## Method
 
-`make evidence` (about eight hours on two cores; it goes on where it stopped; each run is a file in `build/evidence`). Code: `bench/evidence/`.
+`make evidence` (about eight hours on two cores; it goes on where it stopped; each run is a file in `build/evidence`). This document is made of `docs/results/` alone, `make evidence HOURS=0` makes it anew. Code: `bench/evidence/`;
+`python -m evidence...` wants `PYTHONPATH=bench:build/release/python:python`.
 
 * **Jobs**, real PyTorch DDP ranks in the lab, over real TCP: a CNN and a small ResNet on Fashion-MNIST (SGD), a small transformer on text (AdamW). Batches depend on seed, rank and step alone.
   Learning rates are the best of a grid for plain DDP (`python -m evidence.tune`), and the same for every method. Ours lengthens the steps of AdamW under updates, by what a rank's own, noisier gradients take from them

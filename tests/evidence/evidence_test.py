@@ -32,6 +32,10 @@ class Curves(unittest.TestCase):
         self.assertEqual(curve([1, 2], [2.0, 1.0]).time_to_loss(2.5), 1)
         self.assertIsNone(curve([1, 2], [2.0, 1.0]).time_to_loss(0.5))
 
+    def test_between_two_evaluations_by_a_straight_line(self) -> None:
+        made = curve([1, 2, 3], [2.0, 1.0, 0.5])  # after 8, 16 and 24 steps
+        self.assertEqual([made.at_step(step)[0] for step in (4, 8, 12, 20, 24, 30)], [2.0, 2.0, 1.5, 0.75, 0.5, 0.5])
+
     def test_accuracy_is_reached_from_below(self) -> None:
         self.assertAlmostEqual(curve([1, 2, 3], [2.0, 1.0, 0.5]).time_to_accuracy(0.75) or 0, 2.0)
 
@@ -136,7 +140,7 @@ class Kept(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             document.write(Path(folder), main.WANTED, records, found, main.missed(found))
             for name in ("results.md", "images/results.svg"):
-                self.assertEqual((Path(folder) / name).read_text(), (docs / name).read_text(), f"{name}: `python -m evidence --hours 0` writes it anew")
+                self.assertEqual((Path(folder) / name).read_text(), (docs / name).read_text(), f"{name}: `make evidence HOURS=0` writes it anew")
 
 
 class Published(unittest.TestCase):
