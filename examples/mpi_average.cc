@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Data-parallel training over MPI: each process has its own share of the data, and gradients are averaged every step.
+// Data-parallel training over MPI: each process has its own share of the data, and gradients are
+// averaged every step.
 //
 //   mpirun -n 4 mpi_average "gradients union density=5% values=int8"
-//   mpirun -n 4 mpi_average "updates every=4 late=1 union density=5%" run.jsonl     (and a run log, docs/formats/run-log.md)
+//   mpirun -n 4 mpi_average "updates every=4 late=1 union density=5%" run.jsonl     (and a run log,
+//   docs/formats/run-log.md)
 //
-// The model is logistic regression with 2,000 weights on generated data; what matters are the lines that mention `engine`.
+// The model is logistic regression with 2,000 weights on generated data; what matters are the lines
+// that mention `engine`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,14 +44,16 @@ Data make_data(int rank) {
   for (std::size_t s = 0; s < kSamples; ++s) {
     std::vector<float> input(kWeights);
     std::ranges::generate(input, [&] { return normal(random); });
-    data.labels.push_back(std::accumulate(input.begin(), input.begin() + 20, 0.0F) > 0 ? 1.0F : 0.0F);
+    data.labels.push_back(std::accumulate(input.begin(), input.begin() + 20, 0.0F) > 0 ? 1.0F
+                                                                                       : 0.0F);
     data.inputs.push_back(std::move(input));
   }
   return data;
 }
 
 // The mean loss over this rank's data, and its gradient.
-float loss_and_gradient(const Data& data, const std::vector<float>& weights, std::vector<float>& gradient) {
+float loss_and_gradient(const Data& data, const std::vector<float>& weights,
+                        std::vector<float>& gradient) {
   std::ranges::fill(gradient, 0.0F);
   float loss = 0;
   for (std::size_t s = 0; s < kSamples; ++s) {
@@ -56,20 +61,24 @@ float loss_and_gradient(const Data& data, const std::vector<float>& weights, std
     const float score = std::inner_product(input.begin(), input.end(), weights.begin(), 0.0F);
     const float guess = 1 / (1 + std::exp(-score));
     loss += std::log1p(std::exp(data.labels[s] == 1 ? -score : score)) / kSamples;
-    for (std::size_t w = 0; w < kWeights; ++w) gradient[w] += (guess - data.labels[s]) * input[w] / kSamples;
+    for (std::size_t w = 0; w < kWeights; ++w)
+      gradient[w] += (guess - data.labels[s]) * input[w] / kSamples;
   }
   return loss;
 }
 
-void train(const pliant::comm::mpi::Session& session, const std::string& plan, const std::string& log) {
+void train(const pliant::comm::mpi::Session& session, const std::string& plan,
+           const std::string& log) {
   auto world = session.world();
   const int rank = world->rank();
   // Where MPI allows threads, exchanges travel in one of their own while this one goes on.
   std::vector<std::unique_ptr<pliant::comm::Communicator>> lanes;
   if (world->capabilities().threads) lanes.push_back(session.world());
-  pliant::engine::Options options{.pins = pliant::plan::parse_pins(plan), .updates = true, .deadline = pliant::Seconds{60}};
+  pliant::engine::Options options{
+      .pins = pliant::plan::parse_pins(plan), .updates = true, .deadline = pliant::Seconds{60}};
   options.run_log.path = log;
-  pliant::Engine engine({.lanes = std::move(lanes), .control = std::move(world)}, {{.name = "weights", .size = kWeights}}, options);
+  pliant::Engine engine({.lanes = std::move(lanes), .control = std::move(world)},
+                        {{.name = "weights", .size = kWeights}}, options);
 
   const Data data = make_data(rank);
   std::vector<float> weights(kWeights, 0.0F);
@@ -93,8 +102,8 @@ void train(const pliant::comm::mpi::Session& session, const std::string& plan, c
   engine.close();
   const auto summary = engine.summary();
   const double checksum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  fmt::print("rank {}: loss {:.4f}, weights add up to {:.9g}, {} exchanges, {} sent\n", rank, loss, checksum, summary.exchanges,
-             pliant::to_string(summary.sent));
+  fmt::print("rank {}: loss {:.4f}, weights add up to {:.9g}, {} exchanges, {} sent\n", rank, loss,
+             checksum, summary.exchanges, pliant::to_string(summary.sent));
 }
 
 }  // namespace
@@ -102,7 +111,8 @@ void train(const pliant::comm::mpi::Session& session, const std::string& plan, c
 int main(int argc, char** argv) {
   const pliant::comm::mpi::Session session(&argc, &argv);
   try {
-    train(session, argc > 1 ? argv[1] : "gradients union density=5% values=int8", argc > 2 ? argv[2] : "");
+    train(session, argc > 1 ? argv[1] : "gradients union density=5% values=int8",
+          argc > 2 ? argv[2] : "");
     return 0;
   } catch (const pliant::InputError& error) {
     fmt::print(stderr, "mpi_average: {}\n", error.what());

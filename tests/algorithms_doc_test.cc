@@ -26,13 +26,15 @@ std::vector<std::string> cells(const std::string& row) {
 }
 
 Collective collective_of(const std::string& name) {
-  for (const Collective c : {Collective::kReduceScatter, Collective::kAllGather, Collective::kBroadcast, Collective::kAllReduce}) {
+  for (const Collective c : {Collective::kReduceScatter, Collective::kAllGather,
+                             Collective::kBroadcast, Collective::kAllReduce}) {
     if (to_string(c) == name) return c;
   }
   throw std::invalid_argument(name);
 }
 
-// Of the busiest rank: messages, and blocks in units of all of them (all-gather: in blocks, each being one payload).
+// Of the busiest rank: messages, and blocks in units of all of them (all-gather: in blocks, each
+// being one payload).
 std::pair<double, double> busiest(const Builder& builder, int size) {
   const Shape shape{.size = size, .segments = 16};
   double messages = 0;
@@ -47,7 +49,9 @@ std::pair<double, double> busiest(const Builder& builder, int size) {
       }
     }
     messages = std::max(messages, sent);
-    share = std::max(share, builder.collective == Collective::kAllGather ? blocks : blocks / builder.blocks(shape));
+    share = std::max(share, builder.collective == Collective::kAllGather
+                                ? blocks
+                                : blocks / builder.blocks(shape));
   }
   return {messages, share};
 }

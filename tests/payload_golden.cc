@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Prints payloads with what they say, as JSON, for payload_golden_test.py. `small`: the cases of tests/golden/payloads.json,
-// which is this output and must stay so: version 1 never changes. `large`: several blocks and groups.
+// Prints payloads with what they say, as JSON, for payload_golden_test.py. `small`: the cases of
+// tests/golden/payloads.json, which is this output and must stay so: version 1 never changes.
+// `large`: several blocks and groups.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,7 +17,10 @@ namespace {
 // The same numbers with every compiler and library.
 class Numbers {
  public:
-  std::uint32_t next() { return static_cast<std::uint32_t>((state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL) >> 32); }
+  std::uint32_t next() {
+    return static_cast<std::uint32_t>(
+        (state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL) >> 32);
+  }
 
  private:
   std::uint64_t state_ = 1;
@@ -38,24 +42,29 @@ void print_case(const Envelope& envelope, Marks marks, Entries entries, bool fir
   std::string hex;
   for (const std::byte b : bytes) hex += fmt::format("{:02x}", static_cast<unsigned>(b));
   std::vector<std::uint32_t> value_bits;
-  for (const float value : entries.values) value_bits.push_back(std::bit_cast<std::uint32_t>(value));
+  for (const float value : entries.values)
+    value_bits.push_back(std::bit_cast<std::uint32_t>(value));
   if (envelope.contents == plan::Contents::kIndices) value_bits.clear();
   if (envelope.contents == plan::Contents::kValues) entries.indices.clear();
-  fmt::print("{}\n {{\"indices\": [{}], \"value_bits\": [{}], \"contents\": {}, \"non_finite\": {}, \"refused\": {},\n  \"header\": ",
-             first ? "" : ",", fmt::join(entries.indices, ", "), fmt::join(value_bits, ", "), static_cast<int>(envelope.contents),
-             marks.non_finite, marks.refused);
   fmt::print(
-      "{{\"step\": {}, \"epoch\": {}, \"bucket\": {}, \"slice\": {}, \"sender\": {}, \"length\": {}, \"voted\": {}, \"unsent\": {}, "
+      "{}\n {{\"indices\": [{}], \"value_bits\": [{}], \"contents\": {}, \"non_finite\": {}, "
+      "\"refused\": {},\n  \"header\": ",
+      first ? "" : ",", fmt::join(entries.indices, ", "), fmt::join(value_bits, ", "),
+      static_cast<int>(envelope.contents), marks.non_finite, marks.refused);
+  fmt::print(
+      "{{\"step\": {}, \"epoch\": {}, \"bucket\": {}, \"slice\": {}, \"sender\": {}, \"length\": "
+      "{}, \"voted\": {}, \"unsent\": {}, "
       "\"vote\": {}}},\n  \"bytes\": \"{}\"}}",
-      envelope.step, envelope.epoch, envelope.bucket, envelope.slice, envelope.sender, envelope.length, marks.voted, marks.unsent,
-      marks.vote, hex);
+      envelope.step, envelope.epoch, envelope.bucket, envelope.slice, envelope.sender,
+      envelope.length, marks.voted, marks.unsent, marks.vote, hex);
 }
 
 void print_cases(std::uint32_t length, std::size_t count) {
   Numbers numbers;
   fmt::print("[");
   std::uint32_t number = 0;
-  for (const auto contents : {plan::Contents::kBoth, plan::Contents::kIndices, plan::Contents::kValues}) {
+  for (const auto contents :
+       {plan::Contents::kBoth, plan::Contents::kIndices, plan::Contents::kValues}) {
     for (const plan::IndexCode indices : plan::kIndexCodes) {
       for (const plan::ValueCode values : plan::kValueCodes) {
         const bool empty = number % 7 == 3;
@@ -72,7 +81,8 @@ void print_cases(std::uint32_t length, std::size_t count) {
                           .unsent = 0.5F * static_cast<float>(number),
                           .vote = 0.25F * static_cast<float>(number),
                           .voted = static_cast<std::uint16_t>(60000 + number)};
-        print_case(envelope, marks, entries_of(numbers, envelope.length, empty ? 0 : count), number == 0);
+        print_case(envelope, marks, entries_of(numbers, envelope.length, empty ? 0 : count),
+                   number == 0);
         ++number;
       }
     }

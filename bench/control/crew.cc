@@ -18,7 +18,8 @@ constexpr comm::Tag kOrderTag = 7;
 constexpr comm::Tag kRecordTag = 9;
 const comm::Patience kForEver{.deadline = std::nullopt, .place = {}};
 
-// By when every order has arrived: simulated seconds cost nothing, and the slowest network takes 0.1 s a message.
+// By when every order has arrived: simulated seconds cost nothing, and the slowest network takes
+// 0.1 s a message.
 constexpr double kAssembly = 30;
 
 }  // namespace
@@ -31,13 +32,17 @@ struct Crew::Order {
   int rounds = 0;
 };
 
-Crew::Crew(std::unique_ptr<comm::Communicator> exchanges, std::unique_ptr<comm::Communicator> control)
-    : exchanges_(std::move(exchanges)), lane_(std::move(control), engine::Threading::kCaller), records_(lane_, fault_, {}, kRecordTag) {}
+Crew::Crew(std::unique_ptr<comm::Communicator> exchanges,
+           std::unique_ptr<comm::Communicator> control)
+    : exchanges_(std::move(exchanges)),
+      lane_(std::move(control), engine::Threading::kCaller),
+      records_(lane_, fault_, {}, kRecordTag) {}
 
 void Crew::send(const Order& order) {
   const Buffer<Order> message(1);
   message[0] = order;
-  for (int peer = 1; peer < size(); ++peer) exchanges_->wait(exchanges_->send(peer, kOrderTag, comm::region_of(message)), kForEver);
+  for (int peer = 1; peer < size(); ++peer)
+    exchanges_->wait(exchanges_->send(peer, kOrderTag, comm::region_of(message)), kForEver);
 }
 
 Crew::Order Crew::receive() {
@@ -62,7 +67,8 @@ void Crew::serve() {
   for (Order order = receive(); order.plan.front() != 0; order = receive()) (void)obey(order);
 }
 
-// Ranks leave an exchange at different times and enter the next one so: after a few rounds they are as far apart as in training.
+// Ranks leave an exchange at different times and enter the next one so: after a few rounds they are
+// as far apart as in training.
 std::vector<engine::Record> Crew::obey(const Order& order) {
   const plan::Plan plan = plan::parse_plan(order.plan.data());
   const TrialOptions options{.plan = plan, .count = order.length};
@@ -94,7 +100,8 @@ void Crew::rest_until(double moment) {
 }
 
 double Crew::control_bytes() const {
-  return static_cast<double>(records_.total().sent.value) / static_cast<double>(std::max<std::uint64_t>(1, posted_));
+  return static_cast<double>(records_.total().sent.value) /
+         static_cast<double>(std::max<std::uint64_t>(1, posted_));
 }
 
 }  // namespace pliant::bench

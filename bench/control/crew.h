@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Simulated ranks that do as the first one says: compute and exchange under a plan, a few rounds in a row, and tell by control
-// record how long the last one took. Messages have their true sizes and no content; computing is sleep.
+// Simulated ranks that do as the first one says: compute and exchange under a plan, a few rounds in
+// a row, and tell by control record how long the last one took. Messages have their true sizes and
+// no content; computing is sleep.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ class Crew {
   [[nodiscard]] int rank() const { return exchanges_->rank(); }
   [[nodiscard]] int size() const { return exchanges_->size(); }
 
-  // The first rank: everybody does this, all beginning at the same moment. Everybody's record: `wire[0]` and `exposed` the exchange,
-  // `whole` the round.
+  // The first rank: everybody does this, all beginning at the same moment. Everybody's record:
+  // `wire[0]` and `exposed` the exchange, `whole` the round.
   [[nodiscard]] std::vector<engine::Record> run(const Work& work);
   // The first rank: lets the others go.
   void dismiss();

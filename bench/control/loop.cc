@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Measuring and deciding in pure model terms, over random networks that are noisy and change, and what it costs a rank.
+// Measuring and deciding in pure model terms, over random networks that are noisy and change, and
+// what it costs a rank.
 //
 //   control-loop SEED NETWORKS     prints one JSON document
 #include <cstdio>
@@ -24,7 +25,8 @@ struct Survey {
   model::PriceBook book = {};
 
   [[nodiscard]] Loop loop(const Setting& setting, unsigned noise_seed, double spread = kNoise) {
-    return {book, setting.ranks, setting.link, setting.length, setting.compute, noise_seed, spread, spread > 0 ? 0.01 : 0};
+    return {book,       setting.ranks, setting.link,         setting.length, setting.compute,
+            noise_seed, spread,        spread > 0 ? 0.01 : 0};
   }
 
   json regrets(double spread) {
@@ -68,14 +70,17 @@ struct Survey {
 
 double processor_seconds() { return processor_time().value; }
 
-// What a rank's policy costs on average in a noisy run, evaluations included: records in, plan out. Of this thread's processor.
+// What a rank's policy costs on average in a noisy run, evaluations included: records in, plan out.
+// Of this thread's processor.
 struct Cost {
   double per_exchange = 0;
   double per_step = 0;  // of training: an exchange of updates serves `every` of them
 };
 
-Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds compute, unsigned seed, int rounds) {
-  engine::AdaptivePolicy policy({.ranks = ranks, .lanes = 1}, {length / 4, length / 4, length / 4, length / 4});
+Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds compute, unsigned seed,
+             int rounds) {
+  engine::AdaptivePolicy policy({.ranks = ranks, .lanes = 1},
+                                {length / 4, length / 4, length / 4, length / 4});
   SyntheticNetwork network(link, seed);
   model::PriceBook book;
   std::deque<std::vector<engine::Record>> under_way;
@@ -95,7 +100,9 @@ Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds comp
     const auto inputs = policy.inputs();
     Seconds wire{};
     for (const model::Bucket& unit : model::units(plan, inputs)) {
-      const std::size_t kept = plan.scheme == plan::Scheme::kDense ? unit.length : plan::entries_of(plan.density, unit.length);
+      const std::size_t kept = plan.scheme == plan::Scheme::kDense
+                                   ? unit.length
+                                   : plan::entries_of(plan.density, unit.length);
       wire += book.weigh(plan, unit.length, kept, ranks).over(link);
     }
     const double exchange = network.noisy(wire).value;
@@ -122,7 +129,10 @@ json costs(unsigned seed) {
   for (const int ranks : {4, 8, 32, 64}) {
     for (const char* link : {"10gbit,50us", "1gbit,200us", "100mbit,1ms"}) {
       const Cost cost = cost_of(ranks, plan::parse_link(link), 10'000'000, {8e-3}, seed, 4000);
-      out.push_back({{"ranks", ranks}, {"link", link}, {"per_exchange", cost.per_exchange}, {"per_step", cost.per_step}});
+      out.push_back({{"ranks", ranks},
+                     {"link", link},
+                     {"per_exchange", cost.per_exchange},
+                     {"per_step", cost.per_step}});
     }
   }
   return out;
@@ -130,13 +140,16 @@ json costs(unsigned seed) {
 
 int main_of(unsigned seed, int networks) {
   Survey survey{seed, networks};
-  const json document{{"regret", survey.regrets(0)},
-                      {"regret_noisy", survey.regrets(kNoise)},
-                      {"replan_steps", survey.replans(steps_until_as_if_told, 0)},
-                      {"replan_steps_noisy", survey.replans(steps_until_as_if_told, kNoise)},
-                      {"replan_steps_near", survey.replans([](Loop& one, const plan::Link& to) { return replan_steps(one, to); }, kNoise)},
-                      {"steady", survey.steadies()},
-                      {"cost", costs(seed)}};
+  const json document{
+      {"regret", survey.regrets(0)},
+      {"regret_noisy", survey.regrets(kNoise)},
+      {"replan_steps", survey.replans(steps_until_as_if_told, 0)},
+      {"replan_steps_noisy", survey.replans(steps_until_as_if_told, kNoise)},
+      {"replan_steps_near",
+       survey.replans([](Loop& one, const plan::Link& to) { return replan_steps(one, to); },
+                      kNoise)},
+      {"steady", survey.steadies()},
+      {"cost", costs(seed)}};
   std::puts(document.dump().c_str());
   return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How much is lost by not knowing the network, executed in simulated time. For each case (a model's size and the compute time of a step)
-// on the network that SMPI plays: run the plans that the model, told the truth, has within 2x of the best, and 20 random ones; then let
-// `auto` find its own, told nothing; then run what it ended with. Simulated time has no noise, so a plan that ran
+// How much is lost by not knowing the network, executed in simulated time. For each case (a model's
+// size and the compute time of a step) on the network that SMPI plays: run the plans that the
+// model, told the truth, has within 2x of the best, and 20 random ones; then let `auto` find its
+// own, told nothing; then run what it ended with. Simulated time has no noise, so a plan that ran
 // once takes the same time ever after.
 //
 //   control-simulated LINK SEED LENGTH:COMPUTE_US ...     prints one JSON document
@@ -38,7 +39,8 @@ struct Case {
   Seconds compute;
 };
 
-// What determines an exchange, whatever the kind and the rhythm: updates of every=4 send what gradients do.
+// What determines an exchange, whatever the kind and the rhythm: updates of every=4 send what
+// gradients do.
 std::string exchange_of(plan::Plan plan) {
   plan.kind = plan::Kind::kGradients;
   plan.every = 1;
@@ -55,8 +57,12 @@ class Trial {
     execute_candidates();
     const auto [plan, predicted] = let_auto_find();
     const double own = judged(plan);
-    const auto best = std::ranges::min_element(judged_, {}, [](const auto& each) { return each.second; });
-    json out{{"length", case_.length}, {"compute", case_.compute.value}, {"executed", judged_.size()}, {"exchanges", exchanges_.size()}};
+    const auto best =
+        std::ranges::min_element(judged_, {}, [](const auto& each) { return each.second; });
+    json out{{"length", case_.length},
+             {"compute", case_.compute.value},
+             {"executed", judged_.size()},
+             {"exchanges", exchanges_.size()}};
     out["best"] = {{"plan", best->first}, {"cost", best->second}};
     out["auto"] = {{"plan", to_string(plan)}, {"cost", own}, {"switches", switches_}};
     out["regret"] = own / std::min(own, best->second);
@@ -80,7 +86,8 @@ class Trial {
     const control::Options options;
     std::vector<plan::Plan> plans = plan::candidates(crew_.size(), options.candidates);
     std::erase_if(plans, [&](const plan::Plan& plan) {
-      const bool twin = plan.scheme == plan::Scheme::kShared && plan.leader == plan::Leader::kVar;  // the same messages as star
+      const bool twin = plan.scheme == plan::Scheme::kShared &&
+                        plan.leader == plan::Leader::kVar;  // the same messages as star
       return plan.late > 0 || twin || !control::guarded(plan, {}, options.guards, false);
     });
     const auto all = model::predict_all(plans, told(), book_);
@@ -145,7 +152,8 @@ class Trial {
     std::set<std::string> done;
     for (const auto& [text, plan] : plans_) {
       if (!done.insert(exchange_of(plan)).second) continue;
-      errors.push_back(std::abs(model::predict(plan, known_, book_).exchange.value / exchange_seconds(plan) - 1));
+      errors.push_back(std::abs(
+          model::predict(plan, known_, book_).exchange.value / exchange_seconds(plan) - 1));
     }
     return errors;
   }
@@ -178,8 +186,13 @@ int run(int argc, char** argv) {
   const auto seed = static_cast<unsigned>(std::stoul(argv[2]));
   model::PriceBook book;
   json cases = json::array();
-  for (int i = 3; i < argc; ++i) cases.push_back(Trial(crew, book, truth, parse_case(argv[i]), seed + static_cast<unsigned>(i)).run());
-  const json document{{"ranks", crew.size()}, {"link", argv[1]}, {"control_bytes", crew.control_bytes()}, {"cases", cases}};
+  for (int i = 3; i < argc; ++i)
+    cases.push_back(
+        Trial(crew, book, truth, parse_case(argv[i]), seed + static_cast<unsigned>(i)).run());
+  const json document{{"ranks", crew.size()},
+                      {"link", argv[1]},
+                      {"control_bytes", crew.control_bytes()},
+                      {"cases", cases}};
   crew.dismiss();
   std::puts(document.dump().c_str());
   return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Messages between ranks, over an engine people already trust. Small on purpose: whoever wants a new backend writes these
-// eight functions and passes tests/conformance.
+// Messages between ranks, over an engine people already trust. Small on purpose: whoever wants a
+// new backend writes these eight functions and passes tests/conformance.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,14 @@
 
 namespace pliant::comm {
 
-// Messages between two ranks with one tag arrive in the order they were sent. Tags go up to kLargestTag on every backend.
+// Messages between two ranks with one tag arrive in the order they were sent. Tags go up to
+// kLargestTag on every backend.
 using Tag = std::uint32_t;
 inline constexpr Tag kLargestTag = (Tag{1} << 30) - 1;
 
-// Memory of a message. The communicator shares its ownership until the message is done, so that it outlives an error that
-// ends the caller. Without an owner the communicator works on a copy of its own.
+// Memory of a message. The communicator shares its ownership until the message is done, so that it
+// outlives an error that ends the caller. Without an owner the communicator works on a copy of its
+// own.
 struct Region {
   std::span<std::byte> bytes;
   std::shared_ptr<const void> owner;
@@ -39,7 +41,8 @@ struct Floats {
   Floats() = default;
   Floats(std::span<float> unowned) : data(unowned) {}
   Floats(const Buffer<float>& buffer) : data(buffer.span()), owner(buffer.owner()) {}
-  Floats(std::span<float> part, std::shared_ptr<const void> keeper) : data(part), owner(std::move(keeper)) {}
+  Floats(std::span<float> part, std::shared_ptr<const void> keeper)
+      : data(part), owner(std::move(keeper)) {}
 };
 
 // A message under way. Waited for exactly once, by the communicator that issued it.
@@ -53,13 +56,15 @@ struct Patience {
 
 struct Capabilities {
   bool own_all_reduce = false;  // all_reduce() is the engine's own
-  bool threads = false;         // several communicators of one process may be used from several threads at once
-  bool simulated = false;       // time is simulated: nothing may poll, and only now() tells the time
-  bool tells_length = false;    // wait() knows how long a received message was; otherwise whoever reads it must
+  bool threads =
+      false;  // several communicators of one process may be used from several threads at once
+  bool simulated = false;  // time is simulated: nothing may poll, and only now() tells the time
+  bool tells_length =
+      false;  // wait() knows how long a received message was; otherwise whoever reads it must
 };
 
-// One rank's end. Used by one thread at a time. Every call throws CommError once one has thrown it: the communicator is
-// dead, and says so. Destroying it at any time is safe.
+// One rank's end. Used by one thread at a time. Every call throws CommError once one has thrown it:
+// the communicator is dead, and says so. Destroying it at any time is safe.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -67,18 +72,21 @@ class Communicator {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
-  // Both start at once and return without blocking. A receive may be given more room than the message has.
+  // Both start at once and return without blocking. A receive may be given more room than the
+  // message has.
   [[nodiscard]] virtual Ticket send(int peer, Tag tag, Region message) = 0;
   [[nodiscard]] virtual Ticket receive(int peer, Tag tag, Region room) = 0;
 
-  // Blocks until the message is done and returns its size. Throws CommError if the deadline passes or the peer is gone. A
-  // message longer than its room is lost, and a size larger than the room is returned: the communicator lives on.
-  // An engine that does not tell lengths (capabilities) returns the room's size for whatever it received: the message is at
-  // the front, what follows it is anything. There a message longer than its room is the end, and not always a gentle one.
+  // Blocks until the message is done and returns its size. Throws CommError if the deadline passes
+  // or the peer is gone. A message longer than its room is lost, and a size larger than the room is
+  // returned: the communicator lives on. An engine that does not tell lengths (capabilities)
+  // returns the room's size for whatever it received: the message is at the front, what follows it
+  // is anything. There a message longer than its room is the end, and not always a gentle one.
   virtual Bytes wait(Ticket ticket, const Patience& patience) = 0;
 
-  // The engine's own sum over all ranks, in place. Collective; blocks. ContractError if the engine has none, CommError as
-  // wait() has it (the peer is not known then); what is in `floats` afterwards is anything.
+  // The engine's own sum over all ranks, in place. Collective; blocks. ContractError if the engine
+  // has none, CommError as wait() has it (the peer is not known then); what is in `floats`
+  // afterwards is anything.
   virtual void all_reduce(const Floats& floats, const Patience& patience) = 0;
 
   [[nodiscard]] virtual Capabilities capabilities() const = 0;

@@ -18,21 +18,23 @@ std::string told(const Wait& wait) {
 }
 
 void advise(Failure& failure, std::string_view first) {
-  failure.advice = failure.advice.empty() ? std::string(first) : fmt::format("{}\n  {}", first, failure.advice);
+  failure.advice =
+      failure.advice.empty() ? std::string(first) : fmt::format("{}\n  {}", first, failure.advice);
 }
 
 }  // namespace
 
 std::string to_string(const Wait& wait) {
-  return fmt::format("rank {} waits for rank {}, round {} of {}, plan epoch {}", wait.rank, wait.peer, wait.place.round, wait.place.rounds,
-                     wait.place.epoch);
+  return fmt::format("rank {} waits for rank {}, round {} of {}, plan epoch {}", wait.rank,
+                     wait.peer, wait.place.round, wait.place.rounds, wait.place.epoch);
 }
 
 std::optional<Wait> parse_wait(const std::string& text) {
   Wait wait;
   unsigned long long epoch = 0;
-  const int read = std::sscanf(text.c_str(), "rank %d waits for rank %d, round %d of %d, plan epoch %llu", &wait.rank, &wait.peer,
-                               &wait.place.round, &wait.place.rounds, &epoch);
+  const int read =
+      std::sscanf(text.c_str(), "rank %d waits for rank %d, round %d of %d, plan epoch %llu",
+                  &wait.rank, &wait.peer, &wait.place.round, &wait.place.rounds, &epoch);
   if (read != 5) return std::nullopt;
   wait.place.epoch = epoch;
   return wait;
@@ -68,18 +70,25 @@ Findings follow(std::span<const Wait> waits, int asker, int size) {
 
 Failure with_findings(Failure failure, const Findings& findings) {
   std::vector<std::string> trail;
-  for (const Wait& wait : findings.trail) trail.push_back(trail.size() < kShownWaits ? told(wait) : "...");
+  for (const Wait& wait : findings.trail)
+    trail.push_back(trail.size() < kShownWaits ? told(wait) : "...");
   if (trail.size() > kShownWaits) trail.resize(kShownWaits + 1);
   std::string text = fmt::format("Asked: {}.", fmt::join(trail, ", "));
   if (findings.silent.size() == 1) failure.culprit = findings.silent.front();
-  if (findings.silent.size() > 1) text += fmt::format(" Ranks {} have left no word: look there first.", fmt::join(findings.silent, ", "));
-  if (findings.silent.empty()) text += " They wait for each other: do the ranks run the same plan and the same steps?";
+  if (findings.silent.size() > 1)
+    text += fmt::format(" Ranks {} have left no word: look there first.",
+                        fmt::join(findings.silent, ", "));
+  if (findings.silent.empty())
+    text += " They wait for each other: do the ranks run the same plan and the same steps?";
   advise(failure, text);
   return failure;
 }
 
 Failure without_findings(Failure failure, const std::string& why) {
-  advise(failure, fmt::format("The other ranks could not be asked whom they wait for ({}): compare their texts.", why));
+  advise(
+      failure,
+      fmt::format(
+          "The other ranks could not be asked whom they wait for ({}): compare their texts.", why));
   return failure;
 }
 

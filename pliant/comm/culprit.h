@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Who holds everybody up. In a schedule of many hops a rank sees only that its neighbour stalls. A rank that gives up leaves
-// a word about whom it waited for; followed from one to the next, the words lead to a rank that has left none.
+// Who holds everybody up. In a schedule of many hops a rank sees only that its neighbour stalls. A
+// rank that gives up leaves a word about whom it waited for; followed from one to the next, the
+// words lead to a rank that has left none.
 #pragma once
 
 #include <optional>
@@ -18,15 +19,18 @@ struct Wait {
   int peer = -1;  // -1: everybody, in the engine's own all-reduce
   Place place;
 };
-[[nodiscard]] std::string to_string(const Wait& wait);  // "rank 2 waits for rank 1, round 3 of 6, plan epoch 17"
+[[nodiscard]] std::string to_string(
+    const Wait& wait);  // "rank 2 waits for rank 1, round 3 of 6, plan epoch 17"
 [[nodiscard]] std::optional<Wait> parse_wait(const std::string& text);
 
 struct Findings {
-  std::vector<Wait> trail;  // the waits that were followed, nearest first; the asker's own is the first
+  std::vector<Wait>
+      trail;  // the waits that were followed, nearest first; the asker's own is the first
   std::vector<int> silent;  // the ranks without a word that they lead to, ascending
 };
 
-// Follows the waits from the asker on, each rank once. No silent rank: they go round in a circle, or the asker left no word.
+// Follows the waits from the asker on, each rank once. No silent rank: they go round in a circle,
+// or the asker left no word.
 [[nodiscard]] Findings follow(std::span<const Wait> waits, int asker, int size);
 
 // The failure with what was found: the culprit, if it is one rank, and the trail as advice.

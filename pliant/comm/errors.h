@@ -28,7 +28,8 @@ struct Failure {
   std::string reason;  // "no data for 12.4 s (deadline 12 s)"
   std::string advice;  // a second line, or nothing
   std::string name;    // the peer's, or nothing: a host, an address
-  // Who holds everybody up, where the others could be asked (comm/culprit.h); the peer may itself only wait for somebody.
+  // Who holds everybody up, where the others could be asked (comm/culprit.h); the peer may itself
+  // only wait for somebody.
   std::optional<int> culprit;
 };
 

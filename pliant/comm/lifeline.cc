@@ -19,10 +19,12 @@ void Lifeline::fail(const Failure& failure) {
 
 Failure deadline_passed(Failure message, Seconds waited, Seconds deadline, Seconds silent_for) {
   message.reason =
-      fmt::format("{} for {} (deadline {})", message.receiving ? "no data" : "not taken", to_string(waited), to_string(deadline));
-  message.advice =
-      fmt::format("The peer may be gone or its link down. Last heard from it {} ago. Raise it with deadline=..., or see docs/errors.md.",
-                  to_string(silent_for));
+      fmt::format("{} for {} (deadline {})", message.receiving ? "no data" : "not taken",
+                  to_string(waited), to_string(deadline));
+  message.advice = fmt::format(
+      "The peer may be gone or its link down. Last heard from it {} ago. Raise it with "
+      "deadline=..., or see docs/errors.md.",
+      to_string(silent_for));
   return message;
 }
 

@@ -23,6 +23,7 @@ class Lifeline {
 };
 
 // The failure of a wait that lasted too long.
-[[nodiscard]] Failure deadline_passed(Failure message, Seconds waited, Seconds deadline, Seconds silent_for);
+[[nodiscard]] Failure deadline_passed(Failure message, Seconds waited, Seconds deadline,
+                                      Seconds silent_for);
 
 }  // namespace pliant::comm

@@ -17,7 +17,8 @@ constexpr std::size_t kLarge = 2 * kHugePage;
 std::shared_ptr<void> allocate(std::size_t bytes) {
   const std::align_val_t alignment{bytes >= kLarge ? kHugePage : kBufferAlignment};
   void* memory = ::operator new(bytes, alignment);
-  // Whole pages only: nothing is made resident beyond the buffer's end. Where the kernel refuses, pages stay as they are.
+  // Whole pages only: nothing is made resident beyond the buffer's end. Where the kernel refuses,
+  // pages stay as they are.
   if (bytes >= kLarge) (void)::madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return {memory, [alignment](void* p) { ::operator delete(p, alignment); }};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory aligned for SIMD and shared between those who may still touch it: a communicator with a message in flight keeps
-// its buffer alive after the caller has gone.
+// Memory aligned for SIMD and shared between those who may still touch it: a communicator with a
+// message in flight keeps its buffer alive after the caller has gone.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,9 @@ namespace pliant {
 inline constexpr std::size_t kBufferAlignment = 64;
 
 namespace detail {
-// Uninitialised bytes, aligned; std::bad_alloc if there are none. Large ones ask the kernel for huge pages: a pass over
-// millions of entries then misses the TLB, and stops prefetching at the end of a page, 512 times less often.
+// Uninitialised bytes, aligned; std::bad_alloc if there are none. Large ones ask the kernel for
+// huge pages: a pass over millions of entries then misses the TLB, and stops prefetching at the end
+// of a page, 512 times less often.
 [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes);
 }  // namespace detail
 

@@ -6,6 +6,8 @@
 
 namespace pliant {
 
-IoError io_error_from_errno(const std::string& attempt) { return IoError(attempt + ": " + std::strerror(errno)); }
+IoError io_error_from_errno(const std::string& attempt) {
+  return IoError(attempt + ": " + std::strerror(errno));
+}
 
 }  // namespace pliant

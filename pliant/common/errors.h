@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The three kinds of failure, kept apart: the caller's bug, the user's input, the world. An expected absence is none of
-// them and is a std::optional. The library throws these and never prints, aborts or exits.
+// The three kinds of failure, kept apart: the caller's bug, the user's input, the world. An
+// expected absence is none of them and is a std::optional. The library throws these and never
+// prints, aborts or exits.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +18,8 @@ class ContractError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-// Something a person typed cannot be understood. The text names the culprit and, where there is one, the fix. Tools exit 2.
+// Something a person typed cannot be understood. The text names the culprit and, where there is
+// one, the fix. Tools exit 2.
 class InputError : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;

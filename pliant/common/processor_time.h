@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What this thread has had of its processor: what other threads and programs take of the machine does not count.
+// What this thread has had of its processor: what other threads and programs take of the machine
+// does not count.
 #pragma once
 
 #include <ctime>

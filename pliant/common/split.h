@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One rule for cutting a span into blocks, so that those who run a schedule and those who price it cut alike.
+// One rule for cutting a span into blocks, so that those who run a schedule and those who price it
+// cut alike.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +9,10 @@
 
 namespace pliant {
 
-// Where block b begins if `total` is cut into `count` blocks that differ by at most one; b = count gives total.
-[[nodiscard]] constexpr std::size_t split_point(std::size_t total, std::size_t count, std::size_t b) {
+// Where block b begins if `total` is cut into `count` blocks that differ by at most one; b = count
+// gives total.
+[[nodiscard]] constexpr std::size_t split_point(std::size_t total, std::size_t count,
+                                                std::size_t b) {
   return total / count * b + total % count * b / count;
 }
 

@@ -11,8 +11,8 @@
 namespace pliant {
 namespace {
 
-// How many letters were added, left out, replaced or, the commonest slip, exchanged with their neighbour. Row i of the table is about the
-// first i letters of `a`.
+// How many letters were added, left out, replaced or, the commonest slip, exchanged with their
+// neighbour. Row i of the table is about the first i letters of `a`.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> table(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   std::iota(table[0].begin(), table[0].end(), std::size_t{0});
@@ -30,7 +30,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::optional<std::string> nearest_word(std::string_view typed, std::span<const std::string> known) {
+std::optional<std::string> nearest_word(std::string_view typed,
+                                        std::span<const std::string> known) {
   std::optional<std::string> best;
   std::size_t best_distance = std::max<std::size_t>(1, typed.size() / 3) + 1;
   for (const std::string& word : known) {
@@ -44,7 +45,8 @@ std::optional<std::string> nearest_word(std::string_view typed, std::span<const 
 }
 
 std::string suggestion(std::string_view typed, std::span<const std::string> known) {
-  if (const auto word = nearest_word(typed, known)) return fmt::format(" (did you mean '{}'?)", *word);
+  if (const auto word = nearest_word(typed, known))
+    return fmt::format(" (did you mean '{}'?)", *word);
   return fmt::format("; allowed: {}", fmt::join(known, ", "));
 }
 

@@ -9,8 +9,10 @@
 
 namespace pliant {
 
-// The nearest of `known` by edit distance, if it is near enough to be a likely slip (at most a third of the letters).
-[[nodiscard]] std::optional<std::string> nearest_word(std::string_view typed, std::span<const std::string> known);
+// The nearest of `known` by edit distance, if it is near enough to be a likely slip (at most a
+// third of the letters).
+[[nodiscard]] std::optional<std::string> nearest_word(std::string_view typed,
+                                                      std::span<const std::string> known);
 
 // " (did you mean 'x'?)" or, without a near word, "; allowed: a, b, c".
 [[nodiscard]] std::string suggestion(std::string_view typed, std::span<const std::string> known);

@@ -31,7 +31,8 @@ TEST(Units, ReadsWhatPeopleWrite) {
 }
 
 TEST(Units, RefusesBareNumbersNamingOptionAndFix) {
-  EXPECT_NE(complaint(parse_rate, "100").find("--link: '100' has no unit; write it as 64kbit"), std::string::npos);
+  EXPECT_NE(complaint(parse_rate, "100").find("--link: '100' has no unit; write it as 64kbit"),
+            std::string::npos);
   EXPECT_NE(complaint(parse_duration, "10").find("has no unit"), std::string::npos);
   EXPECT_NE(complaint(parse_fraction, "0.5").find("has no unit"), std::string::npos);
 }

@@ -12,6 +12,8 @@ namespace pliant::compress {
 inline void add(std::span<float> to, std::span<const float> from) { kernels::add(to, from); }
 
 // to = from * factor.
-inline void multiply(std::span<float> to, std::span<const float> from, float factor) { kernels::multiply(to, from, factor); }
+inline void multiply(std::span<float> to, std::span<const float> from, float factor) {
+  kernels::multiply(to, from, factor);
+}
 
 }  // namespace pliant::compress

@@ -16,7 +16,8 @@ double square(float x) { return double{x} * double{x}; }
 // Descending magnitudes and, before each, the energy of those before it.
 class Ranked {
  public:
-  explicit Ranked(std::vector<float> magnitudes) : magnitudes_(std::move(magnitudes)), energy_before_{0} {
+  explicit Ranked(std::vector<float> magnitudes)
+      : magnitudes_(std::move(magnitudes)), energy_before_{0} {
     std::ranges::sort(magnitudes_, std::greater<>());
     energy_before_.reserve(magnitudes_.size() + 1);
     for (const float x : magnitudes_) energy_before_.push_back(energy_before_.back() + square(x));
@@ -29,7 +30,8 @@ class Ranked {
   // Of the `count` largest; a fraction of an entry counts as that fraction of its energy.
   [[nodiscard]] double energy_of_largest(double count) const {
     const auto whole = std::min(static_cast<std::size_t>(count), size());
-    const double part = whole < size() ? (count - static_cast<double>(whole)) * square(magnitudes_[whole]) : 0;
+    const double part =
+        whole < size() ? (count - static_cast<double>(whole)) * square(magnitudes_[whole]) : 0;
     return energy_before_[whole] + part;
   }
 
@@ -49,10 +51,13 @@ Ranked complete_entries(const Picture& picture, std::span<const std::span<const 
   return Ranked(std::move(magnitudes));
 }
 
-// The sampled ones among all others. Of those that equal the smallest complete entry as many are left out as were kept.
+// The sampled ones among all others. Of those that equal the smallest complete entry as many are
+// left out as were kept.
 Ranked sampled_rest(const Picture& picture, const Ranked& complete) {
   std::vector<float> magnitudes;
-  const auto equal_kept = static_cast<double>(std::ranges::count(complete.magnitudes(), picture.complete_from)) / picture.period;
+  const auto equal_kept =
+      static_cast<double>(std::ranges::count(complete.magnitudes(), picture.complete_from)) /
+      picture.period;
   auto equal_left_out = static_cast<std::size_t>(std::llround(equal_kept));
   for (const float x : picture.sample) {
     if (x > picture.complete_from) continue;
@@ -65,8 +70,9 @@ Ranked sampled_rest(const Picture& picture, const Ranked& complete) {
   return Ranked(std::move(magnitudes));
 }
 
-// Share of the sample's energy that its largest `fraction` of entries holds, and the standard error of that share: the
-// spread of what each sampled entry x^2 adds to it, (x^2 - q^2)+ - share * x^2 with q the smallest of the largest.
+// Share of the sample's energy that its largest `fraction` of entries holds, and the standard error
+// of that share: the spread of what each sampled entry x^2 adds to it, (x^2 - q^2)+ - share * x^2
+// with q the smallest of the largest.
 struct Share {
   double value = 0;
   double standard_error = 0;
@@ -75,10 +81,12 @@ struct Share {
 Share share_of_largest(const Ranked& sample, double fraction, double sampling_rate) {
   const auto size = static_cast<double>(sample.size());
   const double count = fraction * size;
-  // Nothing sampled has energy: the share may be anything from the fraction, if all are alike, up to 1.
+  // Nothing sampled has energy: the share may be anything from the fraction, if all are alike, up
+  // to 1.
   if (sample.energy() == 0) return {.value = fraction, .standard_error = (1 - fraction) / 3};
   const double share = sample.energy_of_largest(count) / sample.energy();
-  const double edge = square(sample.magnitudes()[std::min(static_cast<std::size_t>(count), sample.size() - 1)]);
+  const double edge =
+      square(sample.magnitudes()[std::min(static_cast<std::size_t>(count), sample.size() - 1)]);
   double sum = 0, sum_of_squares = 0;
   for (const float x : sample.magnitudes()) {
     const double added = std::max(square(x) - edge, 0.0) - share * square(x);
@@ -86,14 +94,18 @@ Share share_of_largest(const Ranked& sample, double fraction, double sampling_ra
     sum_of_squares += added * added;
   }
   const double variance = std::max(sum_of_squares - sum * sum / size, 0.0) * (1 - sampling_rate);
-  // Half an entry is what rounding the rank may cost; it matters only when few sampled entries are involved.
+  // Half an entry is what rounding the rank may cost; it matters only when few sampled entries are
+  // involved.
   const double rounding = sampling_rate < 1 ? edge / 2 : 0;
-  return {.value = share, .standard_error = std::sqrt(variance + rounding * rounding) / sample.energy()};
+  return {.value = share,
+          .standard_error = std::sqrt(variance + rounding * rounding) / sample.energy()};
 }
 
 }  // namespace
 
-std::vector<GainPoint> gain_curve(const Picture& picture, std::span<const std::span<const float>> kept, std::span<const double> densities) {
+std::vector<GainPoint> gain_curve(const Picture& picture,
+                                  std::span<const std::span<const float>> kept,
+                                  std::span<const double> densities) {
   const Ranked complete = complete_entries(picture, kept);
   const Ranked rest = sampled_rest(picture, complete);
   const auto entries = static_cast<double>(picture.entries);
@@ -108,8 +120,11 @@ std::vector<GainPoint> gain_curve(const Picture& picture, std::span<const std::s
     if (picture.energy > 0 && count < entries) {
       point.gain = std::min(complete.energy_of_largest(count) / picture.energy, 1.0);
       if (count > static_cast<double>(complete.size())) {
-        const Share share = share_of_largest(rest, (count - static_cast<double>(complete.size())) / rest_entries, 1.0 / picture.period);
-        point.gain = std::min((complete.energy() + share.value * rest_energy) / picture.energy, 1.0);
+        const Share share =
+            share_of_largest(rest, (count - static_cast<double>(complete.size())) / rest_entries,
+                             1.0 / picture.period);
+        point.gain =
+            std::min((complete.energy() + share.value * rest_energy) / picture.energy, 1.0);
         point.standard_error = share.standard_error * rest_energy / picture.energy;
       }
     }

@@ -15,10 +15,12 @@ struct GainPoint {
   double standard_error = 0;  // 0 where the gain is exact
 };
 
-// `picture` is that of the step in which `kept` (the values of each bucket's selection) were selected. Exact where the
-// kept entries suffice, that is at and below the density of the step; above it from the sample, scaled to the energy that
-// was not kept. The truth is within 3 standard errors, as far as normal errors go.
-[[nodiscard]] std::vector<GainPoint> gain_curve(const Picture& picture, std::span<const std::span<const float>> kept,
+// `picture` is that of the step in which `kept` (the values of each bucket's selection) were
+// selected. Exact where the kept entries suffice, that is at and below the density of the step;
+// above it from the sample, scaled to the energy that was not kept. The truth is within 3 standard
+// errors, as far as normal errors go.
+[[nodiscard]] std::vector<GainPoint> gain_curve(const Picture& picture,
+                                                std::span<const std::span<const float>> kept,
                                                 std::span<const double> densities);
 
 }  // namespace pliant::compress

@@ -12,24 +12,28 @@
 namespace pliant::compress {
 namespace {
 
-const std::vector<double> kDensities = {0, 0.0001, 0.001, 0.004, 0.01, 0.011, 0.033, 0.1, 0.3, 0.7, 1};
+const std::vector<double> kDensities = {0,     0.0001, 0.001, 0.004, 0.01, 0.011,
+                                        0.033, 0.1,    0.3,   0.7,   1};
 
 std::vector<double> true_gains(std::vector<float> values) {
   std::ranges::sort(values, [](float a, float b) { return std::abs(a) > std::abs(b); });
   const auto energy_of = [&](std::size_t count) {
-    return std::transform_reduce(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count), 0.0, std::plus<>(),
-                                 [](float x) { return double{x} * double{x}; });
+    return std::transform_reduce(values.begin(),
+                                 values.begin() + static_cast<std::ptrdiff_t>(count), 0.0,
+                                 std::plus<>(), [](float x) { return double{x} * double{x}; });
   };
   const double all = energy_of(values.size());
   std::vector<double> gains;
   for (const double density : kDensities) {
-    const auto count = static_cast<std::size_t>(std::llround(density * static_cast<double>(values.size())));
+    const auto count =
+        static_cast<std::size_t>(std::llround(density * static_cast<double>(values.size())));
     gains.push_back(all == 0 ? 1 : energy_of(count) / all);
   }
   return gains;
 }
 
-// Selects 1 % of `values`, after a first step that gives the selector its threshold, and asks for the curve.
+// Selects 1 % of `values`, after a first step that gives the selector its threshold, and asks for
+// the curve.
 std::vector<GainPoint> curve_of(Method method, const std::vector<float>& values) {
   const std::size_t keep = values.size() / 100;
   Selector selector(method, {values.size()});
@@ -76,7 +80,8 @@ TEST(GainCurve, IsExactUpToTheDensityOfTheStepAndWithinThreeStandardErrorsAbove)
 TEST(GainCurve, OfEqualEntriesIsTheDensityAndOfZerosIsOne) {
   const auto equal = curve_of(Method::kExact, std::vector<float>(100'000, 0.25F));
   for (const auto& point : equal) EXPECT_NEAR(point.gain, point.density, 1e-6);
-  for (const auto& point : curve_of(Method::kExact, std::vector<float>(100'000))) EXPECT_EQ(point.gain, 1);
+  for (const auto& point : curve_of(Method::kExact, std::vector<float>(100'000)))
+    EXPECT_EQ(point.gain, 1);
 }
 
 TEST(GainCurve, OfASmallModelIsExactEverywhere) {

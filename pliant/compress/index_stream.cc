@@ -31,9 +31,11 @@ const char* read_raw(std::span<const std::byte> stream, std::span<std::uint32_t>
   return is_zero(stream.subspan(indices.size_bytes())) ? nullptr : kPadding;
 }
 
-// --- block16: how many indices each block of 65,536 has (32 bits each), then the low 16 bits of all ---
+// --- block16: how many indices each block of 65,536 has (32 bits each), then the low 16 bits of
+// all ---
 
-std::size_t write_blocks(std::uint32_t length, std::span<const std::uint32_t> indices, std::byte* out) {
+std::size_t write_blocks(std::uint32_t length, std::span<const std::uint32_t> indices,
+                         std::byte* out) {
   const std::uint64_t blocks = plan::divide_up(length, kIndexBlock);
   std::byte* low = out + 4 * blocks;
   auto first = indices.begin();
@@ -49,7 +51,8 @@ std::size_t write_blocks(std::uint32_t length, std::span<const std::uint32_t> in
   return pad(out, static_cast<std::size_t>(low - out));
 }
 
-const char* read_blocks(std::uint32_t length, std::span<const std::byte> stream, std::span<std::uint32_t> indices) {
+const char* read_blocks(std::uint32_t length, std::span<const std::byte> stream,
+                        std::span<std::uint32_t> indices) {
   const std::uint64_t blocks = plan::divide_up(length, kIndexBlock);
   const std::byte* low = stream.data() + 4 * blocks;
   std::size_t done = 0;
@@ -65,11 +68,14 @@ const char* read_blocks(std::uint32_t length, std::span<const std::byte> stream,
     }
   }
   if (done != indices.size()) return "blocks have fewer indices than the header says";
-  return is_zero(stream.subspan(static_cast<std::size_t>(low - stream.data()))) ? nullptr : kPadding;
+  return is_zero(stream.subspan(static_cast<std::size_t>(low - stream.data()))) ? nullptr
+                                                                                : kPadding;
 }
 
-const char* read_sorted(IndexCode code, std::uint32_t length, std::span<const std::byte> stream, std::span<std::uint32_t> indices) {
-  const char* fault = code == IndexCode::kRaw32 ? read_raw(stream, indices) : read_blocks(length, stream, indices);
+const char* read_sorted(IndexCode code, std::uint32_t length, std::span<const std::byte> stream,
+                        std::span<std::uint32_t> indices) {
+  const char* fault =
+      code == IndexCode::kRaw32 ? read_raw(stream, indices) : read_blocks(length, stream, indices);
   if (fault != nullptr) return fault;
   if (!kernels::is_increasing(indices)) return kDisorder;
   return indices.back() < length ? nullptr : kTooLarge;
@@ -77,8 +83,10 @@ const char* read_sorted(IndexCode code, std::uint32_t length, std::span<const st
 
 // --- rice: increasing by construction ---
 
-const char* read_rice(std::uint32_t length, std::span<const std::byte> stream, std::span<std::uint32_t> indices) {
-  const auto last = kernels::rice_decode(stream, plan::rice_parameter(length, indices.size()), indices);
+const char* read_rice(std::uint32_t length, std::span<const std::byte> stream,
+                      std::span<std::uint32_t> indices) {
+  const auto last =
+      kernels::rice_decode(stream, plan::rice_parameter(length, indices.size()), indices);
   if (!last) return "not the Rice code of as many gaps as the header says";
   return *last < length ? nullptr : kTooLarge;
 }
@@ -87,19 +95,23 @@ const char* read_rice(std::uint32_t length, std::span<const std::byte> stream, s
 
 void require_sorted(std::span<const std::uint32_t> indices, std::uint32_t length) {
   require(kernels::is_increasing(indices), "encode: {}", kDisorder);
-  require(indices.empty() || indices.back() < length, "encode: index {} of a span of {}", indices.empty() ? 0 : indices.back(), length);
+  require(indices.empty() || indices.back() < length, "encode: index {} of a span of {}",
+          indices.empty() ? 0 : indices.back(), length);
 }
 
-std::size_t write_indices(IndexCode code, std::uint32_t length, std::span<const std::uint32_t> indices, std::byte* out) {
+std::size_t write_indices(IndexCode code, std::uint32_t length,
+                          std::span<const std::uint32_t> indices, std::byte* out) {
   if (indices.empty()) return 0;
   if (code == IndexCode::kRaw32) return write_raw(indices, out);
   if (code == IndexCode::kBlock16) return write_blocks(length, indices, out);
   return kernels::rice_encode(indices, plan::rice_parameter(length, indices.size()), out);
 }
 
-const char* read_indices(IndexCode code, std::uint32_t length, std::span<const std::byte> stream, std::span<std::uint32_t> indices) {
+const char* read_indices(IndexCode code, std::uint32_t length, std::span<const std::byte> stream,
+                         std::span<std::uint32_t> indices) {
   if (indices.empty()) return nullptr;
-  return code == IndexCode::kRice ? read_rice(length, stream, indices) : read_sorted(code, length, stream, indices);
+  return code == IndexCode::kRice ? read_rice(length, stream, indices)
+                                  : read_sorted(code, length, stream, indices);
 }
 
 }  // namespace pliant::compress

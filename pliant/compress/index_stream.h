@@ -14,11 +14,13 @@ namespace pliant::compress {
 void require_sorted(std::span<const std::uint32_t> indices, std::uint32_t length);
 
 // Sorted indices to `out`, which has plan::index_stream_bound bytes; returns the bytes written.
-[[nodiscard]] std::size_t write_indices(plan::IndexCode code, std::uint32_t length, std::span<const std::uint32_t> indices, std::byte* out);
+[[nodiscard]] std::size_t write_indices(plan::IndexCode code, std::uint32_t length,
+                                        std::span<const std::uint32_t> indices, std::byte* out);
 
-// Fills `indices` from a stream no longer than plan::index_stream_bound, and exactly as long for raw32 and block16. Returns
-// what is wrong with it, or nullptr.
-[[nodiscard]] const char* read_indices(plan::IndexCode code, std::uint32_t length, std::span<const std::byte> stream,
+// Fills `indices` from a stream no longer than plan::index_stream_bound, and exactly as long for
+// raw32 and block16. Returns what is wrong with it, or nullptr.
+[[nodiscard]] const char* read_indices(plan::IndexCode code, std::uint32_t length,
+                                       std::span<const std::byte> stream,
                                        std::span<std::uint32_t> indices);
 
 }  // namespace pliant::compress

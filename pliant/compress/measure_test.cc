@@ -19,14 +19,16 @@ TEST(MeasureCosts, PutsATimeToEveryKernel) {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // the promise is about what people run
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // the promise is about what people run
 TEST(MeasureCosts, TakesAtMost50MillisecondsAtStartUp) {
   using Clock = std::chrono::steady_clock;
   double fastest = 1e9;
   for (int i = 0; i < 10; ++i) {  // the machine may be busy with other tests
     const auto start = Clock::now();
     (void)measure_costs();
-    fastest = std::min(fastest, std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+    fastest =
+        std::min(fastest, std::chrono::duration<double, std::milli>(Clock::now() - start).count());
   }
   EXPECT_LE(fastest, 50);
 }

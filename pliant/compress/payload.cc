@@ -21,7 +21,8 @@ namespace {
 using plan::Contents;
 
 // The header as it lies in the message; the format is little-endian and so must be the machine.
-static_assert(std::endian::native == std::endian::little, "a header is copied as it is in memory, and the format is little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "a header is copied as it is in memory, and the format is little-endian");
 struct WireHeader {
   std::array<char, 4> magic;
   std::uint8_t version;
@@ -49,7 +50,8 @@ static_assert(sizeof(WireHeader) == plan::kPayloadHeaderBytes && offsetof(WireHe
 
 constexpr std::array<char, 4> kMagic = {'P', 'L', 'P', 'L'};
 constexpr float kLargest = std::numeric_limits<float>::max();
-constexpr std::size_t kCheckedFrom = 16;  // the checksum covers everything from here on, seeded with the 8 bytes before it
+constexpr std::size_t kCheckedFrom =
+    16;  // the checksum covers everything from here on, seeded with the 8 bytes before it
 
 // The lowest two bits of the flags are plan::Contents.
 constexpr std::uint8_t kContentsBits = 3;
@@ -67,33 +69,37 @@ std::uint64_t checksum_of(std::span<const std::byte> payload) {
 
 // --- writing ---
 
-void require_encodable(const Envelope& envelope, std::size_t count, std::span<const std::uint32_t> indices, std::span<const float> values,
+void require_encodable(const Envelope& envelope, std::size_t count,
+                       std::span<const std::uint32_t> indices, std::span<const float> values,
                        std::span<const std::byte> out) {
-  const auto room =
-      static_cast<std::size_t>(plan::kPayloadHeaderBytes +
-                               (has_indices(envelope.contents) ? plan::index_stream_bound(envelope.codes.indices, envelope.length,
-                                                                                          std::min<std::size_t>(count, envelope.length))
-                                                               : 0) +
-                               (has_values(envelope.contents) ? plan::value_stream_bytes(envelope.codes.values, count) : 0));
+  const auto room = static_cast<std::size_t>(
+      plan::kPayloadHeaderBytes +
+      (has_indices(envelope.contents)
+           ? plan::index_stream_bound(envelope.codes.indices, envelope.length,
+                                      std::min<std::size_t>(count, envelope.length))
+           : 0) +
+      (has_values(envelope.contents) ? plan::value_stream_bytes(envelope.codes.values, count) : 0));
   require(envelope.sender < 65536, "encode: sender {}, ranks are below 65536", envelope.sender);
   require(count <= envelope.length, "encode: {} entries of a span of {}", count, envelope.length);
-  require(indices.size() == count || (indices.empty() && !has_indices(envelope.contents)), "encode: {} indices for {} values",
-          indices.size(), count);
-  require(values.size() == count || (values.empty() && !has_values(envelope.contents)), "encode: {} values for {} indices", values.size(),
-          count);
+  require(indices.size() == count || (indices.empty() && !has_indices(envelope.contents)),
+          "encode: {} indices for {} values", indices.size(), count);
+  require(values.size() == count || (values.empty() && !has_values(envelope.contents)),
+          "encode: {} values for {} indices", values.size(), count);
   require(out.size() >= room, "encode: {} bytes of room, {} may be needed", out.size(), room);
   require_sorted(indices, envelope.length);
   require_finite(values);
 }
 
-std::span<std::byte> write(const Envelope& envelope, Marks marks, std::span<const std::uint32_t> indices, std::span<float> values,
+std::span<std::byte> write(const Envelope& envelope, Marks marks,
+                           std::span<const std::uint32_t> indices, std::span<float> values,
                            const OnDifferences& on_differences, std::span<std::byte> out) {
   const std::size_t count = has_values(envelope.contents) ? values.size() : indices.size();
   require_encodable(envelope, count, indices, values, out);
   WireHeader header{};
   header.magic = kMagic;
   header.version = kPayloadVersion;
-  header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(envelope.contents) | (marks.non_finite ? kNonFiniteBit : 0U) |
+  header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(envelope.contents) |
+                                           (marks.non_finite ? kNonFiniteBit : 0U) |
                                            (marks.refused ? kRefusedBit : 0U));
   header.step = envelope.step;
   header.epoch = envelope.epoch;
@@ -108,12 +114,14 @@ std::span<std::byte> write(const Envelope& envelope, Marks marks, std::span<cons
   std::byte* end = out.data() + sizeof(header);
   if (has_indices(envelope.contents)) {
     header.index_code = static_cast<std::uint8_t>(envelope.codes.indices);
-    header.index_words = static_cast<std::uint32_t>(write_indices(envelope.codes.indices, envelope.length, indices, end) / 8);
+    header.index_words = static_cast<std::uint32_t>(
+        write_indices(envelope.codes.indices, envelope.length, indices, end) / 8);
     end += header.index_bytes();
   }
   if (has_values(envelope.contents)) {
     header.value_code = static_cast<std::uint8_t>(envelope.codes.values);
-    header.value_words = static_cast<std::uint32_t>(write_values(envelope.codes.values, values, end, on_differences) / 8);
+    header.value_words = static_cast<std::uint32_t>(
+        write_values(envelope.codes.values, values, end, on_differences) / 8);
     end += header.value_bytes();
   }
   const std::span<std::byte> payload(out.data(), end);
@@ -126,7 +134,8 @@ std::span<std::byte> write(const Envelope& envelope, Marks marks, std::span<cons
 // --- reading ---
 
 std::string described(const Envelope& e) {
-  return fmt::format("payload of rank {}, plan epoch {}, step {}, bucket {}, slice {}", e.sender, e.epoch, e.step, e.bucket, e.slice);
+  return fmt::format("payload of rank {}, plan epoch {}, step {}, bucket {}, slice {}", e.sender,
+                     e.epoch, e.step, e.bucket, e.slice);
 }
 
 // Throws with the payload's description, which is only known inside open.
@@ -134,31 +143,39 @@ struct Judge {
   std::string subject;
 
   template <typename... Args>
-  void check(bool holds, const char* field, fmt::format_string<Args...> text, Args&&... args) const {
+  void check(bool holds, const char* field, fmt::format_string<Args...> text,
+             Args&&... args) const {
     if (!holds)
-      throw CorruptPayload(field, fmt::format("{}: corrupt {}: {}", subject, field, fmt::format(text, std::forward<Args>(args)...)));
+      throw CorruptPayload(field, fmt::format("{}: corrupt {}: {}", subject, field,
+                                              fmt::format(text, std::forward<Args>(args)...)));
   }
   template <typename T>
   void match(const char* field, const T& found, const T& expected) const {
-    if (found != expected) throw PayloadMismatch(field, fmt::format("{}: {} is {}, expected {}", subject, field, found, expected));
+    if (found != expected)
+      throw PayloadMismatch(
+          field, fmt::format("{}: {} is {}, expected {}", subject, field, found, expected));
   }
 };
 
 // Magic, version, and lengths that lie inside `bytes`.
 WireHeader read_header(std::span<const std::byte> bytes, const Judge& judge) {
   WireHeader header;
-  judge.check(bytes.size() >= sizeof(header), "size", "{} bytes, the header alone has {}", bytes.size(), sizeof(header));
+  judge.check(bytes.size() >= sizeof(header), "size", "{} bytes, the header alone has {}",
+              bytes.size(), sizeof(header));
   std::memcpy(&header, bytes.data(), sizeof(header));
   judge.check(header.magic == kMagic, "magic", "not the start of a payload");
   judge.match<int>("version", header.version, kPayloadVersion);
   const std::size_t room = bytes.size() - sizeof(header);
-  judge.check(header.index_bytes() <= room, "index_words", "{}, only {} arrived", header.index_bytes(), room);
-  judge.check(header.value_bytes() <= room - header.index_bytes(), "value_words", "{}, only {} arrived", header.value_bytes(),
-              room - header.index_bytes());
+  judge.check(header.index_bytes() <= room, "index_words", "{}, only {} arrived",
+              header.index_bytes(), room);
+  judge.check(header.value_bytes() <= room - header.index_bytes(), "value_words",
+              "{}, only {} arrived", header.value_bytes(), room - header.index_bytes());
   return header;
 }
 
-std::size_t total_bytes(const WireHeader& header) { return sizeof(header) + header.index_bytes() + header.value_bytes(); }
+std::size_t total_bytes(const WireHeader& header) {
+  return sizeof(header) + header.index_bytes() + header.value_bytes();
+}
 
 void check_codes(const WireHeader& header, const Judge& judge) {
   const auto contents = header.flags & kContentsBits;
@@ -175,28 +192,42 @@ void check_expected(const WireHeader& header, const Envelope& expected, const Ju
   judge.match("step", header.step, expected.step);
   judge.match("bucket", header.bucket, expected.bucket);
   judge.match("slice", header.slice, expected.slice);
-  if (expected.sender != kAnySender) judge.match<std::uint32_t>("sender", header.sender, expected.sender);
+  if (expected.sender != kAnySender)
+    judge.match<std::uint32_t>("sender", header.sender, expected.sender);
   judge.match("length", header.length, expected.length);
   judge.match<int>("contents", header.flags & kContentsBits, static_cast<int>(expected.contents));
-  judge.match<int>("index_code", header.index_code, has_indices(expected.contents) ? static_cast<int>(expected.codes.indices) : 0);
-  judge.match<int>("value_code", header.value_code, has_values(expected.contents) ? static_cast<int>(expected.codes.values) : 0);
+  judge.match<int>("index_code", header.index_code,
+                   has_indices(expected.contents) ? static_cast<int>(expected.codes.indices) : 0);
+  judge.match<int>("value_code", header.value_code,
+                   has_values(expected.contents) ? static_cast<int>(expected.codes.values) : 0);
 }
 
-void check_sizes(const WireHeader& header, const Envelope& expected, std::size_t most, const Judge& judge) {
-  judge.check(header.count <= header.length, "count", "{} entries of a span of {}", header.count, header.length);
-  judge.check(header.count <= most, "count", "{} entries, at most {} are expected", header.count, most);
+void check_sizes(const WireHeader& header, const Envelope& expected, std::size_t most,
+                 const Judge& judge) {
+  judge.check(header.count <= header.length, "count", "{} entries of a span of {}", header.count,
+              header.length);
+  judge.check(header.count <= most, "count", "{} entries, at most {} are expected", header.count,
+              most);
   const std::uint64_t indices =
-      has_indices(expected.contents) ? plan::index_stream_bound(expected.codes.indices, header.length, header.count) : 0;
-  const std::uint64_t values = has_values(expected.contents) ? plan::value_stream_bytes(expected.codes.values, header.count) : 0;
+      has_indices(expected.contents)
+          ? plan::index_stream_bound(expected.codes.indices, header.length, header.count)
+          : 0;
+  const std::uint64_t values = has_values(expected.contents)
+                                   ? plan::value_stream_bytes(expected.codes.values, header.count)
+                                   : 0;
   const bool exact = expected.codes.indices != plan::IndexCode::kRice;
-  judge.check(exact ? header.index_bytes() == indices : header.index_bytes() <= indices, "index_words", "{} for {} entries of {}, {} {}",
-              header.index_bytes(), header.count, header.length, exact ? "must be" : "at most", indices);
-  judge.check(header.value_bytes() == values, "value_words", "{} for {} entries, must be {}", header.value_bytes(), header.count, values);
+  judge.check(exact ? header.index_bytes() == indices : header.index_bytes() <= indices,
+              "index_words", "{} for {} entries of {}, {} {}", header.index_bytes(), header.count,
+              header.length, exact ? "must be" : "at most", indices);
+  judge.check(header.value_bytes() == values, "value_words", "{} for {} entries, must be {}",
+              header.value_bytes(), header.count, values);
 }
 
 }  // namespace
 
-float energy_mark(double energy) { return energy < kLargest ? std::max(static_cast<float>(energy), 0.0F) : kLargest; }
+float energy_mark(double energy) {
+  return energy < kLargest ? std::max(static_cast<float>(energy), 0.0F) : kLargest;
+}
 
 void merge(Marks& into, const Marks& other) {
   into.non_finite = into.non_finite || other.non_finite;
@@ -207,36 +238,49 @@ void merge(Marks& into, const Marks& other) {
   }
 }
 
-std::span<std::byte> encode(const Envelope& envelope, Marks marks, std::span<const std::uint32_t> indices, std::span<float> values,
+std::span<std::byte> encode(const Envelope& envelope, Marks marks,
+                            std::span<const std::uint32_t> indices, std::span<float> values,
                             std::span<float> differences, std::span<std::byte> out) {
   const bool exact = envelope.codes.values == plan::ValueCode::kF32;
-  require(differences.size() == values.size() || (differences.empty() && exact), "encode: {} differences for {} values", differences.size(),
-          values.size());
+  require(differences.size() == values.size() || (differences.empty() && exact),
+          "encode: {} differences for {} values", differences.size(), values.size());
   const auto payload = write(
       envelope, marks, indices, values,
-      [&](std::size_t begin, std::span<const float> part) { std::copy(part.begin(), part.end(), differences.begin() + begin); }, out);
+      [&](std::size_t begin, std::span<const float> part) {
+        std::copy(part.begin(), part.end(), differences.begin() + begin);
+      },
+      out);
   if (exact) std::fill(differences.begin(), differences.end(), 0.0F);
   return payload;
 }
 
-std::span<std::byte> encode_giving_back(const Envelope& envelope, Marks marks, std::span<const std::uint32_t> indices,
-                                        std::span<float> values, std::span<float> residual, std::span<std::byte> out) {
-  require(residual.size() == envelope.length, "encode: a residual of {} for a span of {}", residual.size(), envelope.length);
-  require(indices.size() == values.size() || !has_values(envelope.contents), "encode: {} indices for {} values", indices.size(),
-          values.size());
+std::span<std::byte> encode_giving_back(const Envelope& envelope, Marks marks,
+                                        std::span<const std::uint32_t> indices,
+                                        std::span<float> values, std::span<float> residual,
+                                        std::span<std::byte> out) {
+  require(residual.size() == envelope.length, "encode: a residual of {} for a span of {}",
+          residual.size(), envelope.length);
+  require(indices.size() == values.size() || !has_values(envelope.contents),
+          "encode: {} indices for {} values", indices.size(), values.size());
   return write(
       envelope, marks, indices, values,
-      [&](std::size_t begin, std::span<const float> part) { put_back(residual, indices.subspan(begin, part.size()), part); }, out);
+      [&](std::size_t begin, std::span<const float> part) {
+        put_back(residual, indices.subspan(begin, part.size()), part);
+      },
+      out);
 }
 
-std::size_t payload_bytes(std::span<const std::byte> bytes) { return total_bytes(read_header(bytes, {"payload"})); }
+std::size_t payload_bytes(std::span<const std::byte> bytes) {
+  return total_bytes(read_header(bytes, {"payload"}));
+}
 
 Opened open(std::span<const std::byte> bytes, const Envelope& expected, std::size_t most) {
   const Judge judge{described(expected)};
   const WireHeader header = read_header(bytes, judge);
   const auto payload = bytes.first(total_bytes(header));
   const std::uint64_t checksum = checksum_of(payload);
-  judge.check(header.checksum == checksum, "checksum", "{:016x}, computed {:016x}", header.checksum, checksum);
+  judge.check(header.checksum == checksum, "checksum", "{:016x}, computed {:016x}", header.checksum,
+              checksum);
   check_codes(header, judge);
   check_expected(header, expected, judge);
   check_sizes(header, expected, most, judge);
@@ -254,28 +298,34 @@ Opened open(std::span<const std::byte> bytes, const Envelope& expected, std::siz
 
 std::span<std::uint32_t> decode_indices(const Opened& opened, std::span<std::uint32_t> out) {
   if (!has_indices(opened.envelope.contents)) return {};
-  require(out.size() >= opened.count, "decode_indices: room for {}, the payload has {}", out.size(), opened.count);
+  require(out.size() >= opened.count, "decode_indices: room for {}, the payload has {}", out.size(),
+          opened.count);
   const auto indices = out.first(opened.count);
-  const char* fault = read_indices(opened.envelope.codes.indices, opened.envelope.length, opened.index_stream, indices);
+  const char* fault = read_indices(opened.envelope.codes.indices, opened.envelope.length,
+                                   opened.index_stream, indices);
   if (fault != nullptr) Judge{described(opened.envelope)}.check(false, "index stream", "{}", fault);
   return indices;
 }
 
 std::span<float> decode_values(const Opened& opened, std::span<float> out) {
   if (!has_values(opened.envelope.contents)) return {};
-  require(out.size() >= opened.count, "decode_values: room for {}, the payload has {}", out.size(), opened.count);
+  require(out.size() >= opened.count, "decode_values: room for {}, the payload has {}", out.size(),
+          opened.count);
   const auto values = out.first(opened.count);
   const char* fault = read_values(opened.envelope.codes.values, opened.value_stream, values);
   if (fault != nullptr) Judge{described(opened.envelope)}.check(false, "value stream", "{}", fault);
   return values;
 }
 
-Decoded decode(std::span<const std::byte> bytes, const Envelope& expected, std::span<std::uint32_t> indices, std::span<float> values) {
+Decoded decode(std::span<const std::byte> bytes, const Envelope& expected,
+               std::span<std::uint32_t> indices, std::span<float> values) {
   std::size_t most = expected.length;
   if (has_indices(expected.contents)) most = std::min(most, indices.size());
   if (has_values(expected.contents)) most = std::min(most, values.size());
   const Opened opened = open(bytes, expected, most);
-  return {.marks = opened.marks, .indices = decode_indices(opened, indices), .values = decode_values(opened, values)};
+  return {.marks = opened.marks,
+          .indices = decode_indices(opened, indices),
+          .values = decode_values(opened, values)};
 }
 
 }  // namespace pliant::compress

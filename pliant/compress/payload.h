@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A selection in wire form: a header of 64 bytes, an index stream, a value stream. docs/formats/payload.md says every byte.
-// Both sides know beforehand what a payload is for (its Envelope): the sender writes it down, the receiver compares. Nothing
-// here allocates; sizes come from plan/code_sizes.h, memory from the caller.
+// A selection in wire form: a header of 64 bytes, an index stream, a value stream.
+// docs/formats/payload.md says every byte. Both sides know beforehand what a payload is for (its
+// Envelope): the sender writes it down, the receiver compares. Nothing here allocates; sizes come
+// from plan/code_sizes.h, memory from the caller.
 #pragma once
 
 #include <cstddef>
@@ -29,31 +30,36 @@ struct Envelope {
   plan::Contents contents = plan::Contents::kBoth;
 };
 
-// To expect no sender in particular: where a sum is passed on, the payload's sender is whoever completed it.
+// To expect no sender in particular: where a sum is passed on, the payload's sender is whoever
+// completed it.
 inline constexpr std::uint32_t kAnySender = ~std::uint32_t{0};
 
-// What only the sender knows, besides its entries. Where payloads are added on the way, so are these.
+// What only the sender knows, besides its entries. Where payloads are added on the way, so are
+// these.
 struct Marks {
-  bool non_finite = false;  // a contribution had an entry that is not finite; such an entry is never among the values
+  bool non_finite = false;  // a contribution had an entry that is not finite; such an entry is
+                            // never among the values
   bool refused = false;     // somebody refused what it was sent: the exchange has failed
   float unsent = 0;         // energy that was accumulated and not sent
-  float vote = 0;           // for the next leader: the energy of the largest entries of rank `voted`
+  float vote = 0;  // for the next leader: the energy of the largest entries of rank `voted`
   std::uint16_t voted = 0;
   bool operator==(const Marks&) const = default;
 };
 
-// An energy as a mark: what a header can say, from 0 to the largest float. Marks hold nothing else, so that what a rank
-// thinks of itself is what the others read.
+// An energy as a mark: what a header can say, from 0 to the largest float. Marks hold nothing else,
+// so that what a rank thinks of itself is what the others read.
 [[nodiscard]] float energy_mark(double energy);
 
-// Either's flags and the larger vote (the lower rank's of equals), however often they meet. What was not sent is a sum, which
-// the one who adds payloads forms with them.
+// Either's flags and the larger vote (the lower rank's of equals), however often they meet. What
+// was not sent is a sum, which the one who adds payloads forms with them.
 void merge(Marks& into, const Marks& other);
 
-// A payload that must not be used. field() is the name docs/formats/payload.md has for what is wrong with it.
+// A payload that must not be used. field() is the name docs/formats/payload.md has for what is
+// wrong with it.
 class PayloadError : public std::runtime_error {
  public:
-  PayloadError(std::string field, const std::string& text) : std::runtime_error(text), field_(std::move(field)) {}
+  PayloadError(std::string field, const std::string& text)
+      : std::runtime_error(text), field_(std::move(field)) {}
   [[nodiscard]] const std::string& field() const { return field_; }
 
  private:
@@ -65,30 +71,37 @@ class CorruptPayload : public PayloadError {
   using PayloadError::PayloadError;
 };
 
-// In good order, but not the one that was expected: another plan epoch, step, sender, version, ... The text has both values.
+// In good order, but not the one that was expected: another plan epoch, step, sender, version, ...
+// The text has both values.
 class PayloadMismatch : public PayloadError {
   using PayloadError::PayloadError;
 };
 
 // --- writing ---
 
-// Writes a payload to the start of `out` and returns that part. `out` must have plan::encoded_bound bytes; any alignment.
-// `indices` are strictly increasing and below the envelope's length, `values` finite and as many (ContractError, before
-// anything is changed). On return `values` are what every receiver will decode, and `differences` what rounding took away:
-// old value == new value + difference, exactly. `differences` may be empty with f32, which takes nothing away.
-// Contents::kIndices: values and differences are empty. Contents::kValues: indices may be empty; they are not written.
-std::span<std::byte> encode(const Envelope& envelope, Marks marks, std::span<const std::uint32_t> indices, std::span<float> values,
+// Writes a payload to the start of `out` and returns that part. `out` must have plan::encoded_bound
+// bytes; any alignment. `indices` are strictly increasing and below the envelope's length, `values`
+// finite and as many (ContractError, before anything is changed). On return `values` are what every
+// receiver will decode, and `differences` what rounding took away: old value == new value +
+// difference, exactly. `differences` may be empty with f32, which takes nothing away.
+// Contents::kIndices: values and differences are empty. Contents::kValues: indices may be empty;
+// they are not written.
+std::span<std::byte> encode(const Envelope& envelope, Marks marks,
+                            std::span<const std::uint32_t> indices, std::span<float> values,
                             std::span<float> differences, std::span<std::byte> out);
 
-// The same, and each difference is added to residual[index] at once. The sum is exact wherever the residual was zero, as it
-// is at entries that a selection has just taken out; one that would overflow stays at the largest finite number. `indices` are needed also
-// with Contents::kValues.
-std::span<std::byte> encode_giving_back(const Envelope& envelope, Marks marks, std::span<const std::uint32_t> indices,
-                                        std::span<float> values, std::span<float> residual, std::span<std::byte> out);
+// The same, and each difference is added to residual[index] at once. The sum is exact wherever the
+// residual was zero, as it is at entries that a selection has just taken out; one that would
+// overflow stays at the largest finite number. `indices` are needed also with Contents::kValues.
+std::span<std::byte> encode_giving_back(const Envelope& envelope, Marks marks,
+                                        std::span<const std::uint32_t> indices,
+                                        std::span<float> values, std::span<float> residual,
+                                        std::span<std::byte> out);
 
 // --- reading ---
 
-// A payload whose header, lengths, checksum and envelope have been checked; its streams not yet. Refers to the bytes.
+// A payload whose header, lengths, checksum and envelope have been checked; its streams not yet.
+// Refers to the bytes.
 struct Opened {
   Envelope envelope;
   Marks marks;
@@ -98,17 +111,20 @@ struct Opened {
   std::size_t bytes = 0;  // of the whole payload
 };
 
-// The length of the payload at the start of `bytes`, as its header says and no more than there is: what to pass on.
-// CorruptPayload or PayloadMismatch (version) if this is not the start of a payload. The checksum is not looked at.
+// The length of the payload at the start of `bytes`, as its header says and no more than there is:
+// what to pass on. CorruptPayload or PayloadMismatch (version) if this is not the start of a
+// payload. The checksum is not looked at.
 [[nodiscard]] std::size_t payload_bytes(std::span<const std::byte> bytes);
 
-// `bytes` may be longer than the payload (a receive buffer with room to spare). At most `most` entries are accepted. Throws
-// CorruptPayload or PayloadMismatch.
-[[nodiscard]] Opened open(std::span<const std::byte> bytes, const Envelope& expected, std::size_t most);
+// `bytes` may be longer than the payload (a receive buffer with room to spare). At most `most`
+// entries are accepted. Throws CorruptPayload or PayloadMismatch.
+[[nodiscard]] Opened open(std::span<const std::byte> bytes, const Envelope& expected,
+                          std::size_t most);
 
-// The entries, into the start of `out`, which must have room for opened.count (ContractError). Throws CorruptPayload unless
-// indices are strictly increasing and below the length, and values finite; `out` is then meaningless, but nothing outside
-// it was written. Each returns the part that was filled; empty if the payload has no such stream.
+// The entries, into the start of `out`, which must have room for opened.count (ContractError).
+// Throws CorruptPayload unless indices are strictly increasing and below the length, and values
+// finite; `out` is then meaningless, but nothing outside it was written. Each returns the part that
+// was filled; empty if the payload has no such stream.
 std::span<std::uint32_t> decode_indices(const Opened& opened, std::span<std::uint32_t> out);
 std::span<float> decode_values(const Opened& opened, std::span<float> out);
 
@@ -118,8 +134,9 @@ struct Decoded {
   std::span<float> values;
 };
 
-// All three at once: opens and decodes both streams. Accepts as many entries as the smaller of the spans that are needed.
-[[nodiscard]] Decoded decode(std::span<const std::byte> bytes, const Envelope& expected, std::span<std::uint32_t> indices,
-                             std::span<float> values);
+// All three at once: opens and decodes both streams. Accepts as many entries as the smaller of the
+// spans that are needed.
+[[nodiscard]] Decoded decode(std::span<const std::byte> bytes, const Envelope& expected,
+                             std::span<std::uint32_t> indices, std::span<float> values);
 
 }  // namespace pliant::compress

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What the codecs cost, as JSON on stdout: {"figures": [{name, value, unit, low, high}], "costs": [{operation, ns_per_entry}]}.
-// Every time is also given as a ratio to a pass over the kept entries (a copy of their indices and values, 8 bytes each),
-// interleaved with it: medians of 21 repetitions, with the 10th and 90th percentile.
+// What the codecs cost, as JSON on stdout: {"figures": [{name, value, unit, low, high}], "costs":
+// [{operation, ns_per_entry}]}. Every time is also given as a ratio to a pass over the kept entries
+// (a copy of their indices and values, 8 bytes each), interleaved with it: medians of 21
+// repetitions, with the 10th and 90th percentile.
 //
 // usage: payload_bench [LENGTH]   (default 25600000)
 #include <fmt/format.h>
@@ -39,14 +40,18 @@ struct Report {
     for (std::size_t i = 0; i < figures.size(); ++i) {
       auto& s = figures[i].samples;
       std::sort(s.begin(), s.end());
-      fmt::print("{}\n {{\"name\": \"{}\", \"value\": {:.6g}, \"unit\": \"{}\", \"low\": {:.6g}, \"high\": {:.6g}}}", i == 0 ? "" : ",",
-                 figures[i].name, s[s.size() / 2], figures[i].unit, s[s.size() / 10], s[s.size() - 1 - s.size() / 10]);
+      fmt::print(
+          "{}\n {{\"name\": \"{}\", \"value\": {:.6g}, \"unit\": \"{}\", \"low\": {:.6g}, "
+          "\"high\": {:.6g}}}",
+          i == 0 ? "" : ",", figures[i].name, s[s.size() / 2], figures[i].unit, s[s.size() / 10],
+          s[s.size() - 1 - s.size() / 10]);
     }
     fmt::print("],\n\"costs\": [");
     const char* separator = "";
     for (auto& [operation, s] : costs) {
       std::sort(s.begin(), s.end());
-      fmt::print("{}\n {{\"operation\": \"{}\", \"ns_per_entry\": {:.4g}}}", separator, operation, s[s.size() / 2]);
+      fmt::print("{}\n {{\"operation\": \"{}\", \"ns_per_entry\": {:.4g}}}", separator, operation,
+                 s[s.size() / 2]);
       separator = ",";
     }
     fmt::print("]}}\n");
@@ -69,7 +74,8 @@ struct Operation {
 };
 
 // Interleaved: in each repetition the reference, then every operation.
-void measure(Report& report, const std::string& density, const Entries& entries, const std::vector<Operation>& operations) {
+void measure(Report& report, const std::string& density, const Entries& entries,
+             const std::vector<Operation>& operations) {
   Entries copy = entries;
   const std::size_t count = entries.indices.size();
   const auto pass = [&] {
@@ -80,7 +86,8 @@ void measure(Report& report, const std::string& density, const Entries& entries,
   std::vector<Figure> ratios;
   for (const Operation& operation : operations) {
     times.push_back({fmt::format("{}_ns/density={}", operation.name, density), {}, "ns/index"});
-    ratios.push_back({fmt::format("{}_over_pass/density={}", operation.name, density), {}, "ratio"});
+    ratios.push_back(
+        {fmt::format("{}_over_pass/density={}", operation.name, density), {}, "ratio"});
     operation.run();
   }
   pass();
@@ -98,7 +105,9 @@ void measure(Report& report, const std::string& density, const Entries& entries,
 }
 
 // log2 C(n, k).
-double bits_of_information(double n, double k) { return (std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1)) / std::log(2); }
+double bits_of_information(double n, double k) {
+  return (std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1)) / std::log(2);
+}
 
 void measure_density(Report& report, std::uint32_t length, double density) {
   std::mt19937 random(1);
@@ -116,10 +125,12 @@ void measure_density(Report& report, std::uint32_t length, double density) {
     const auto name = std::string(to_string(code));
     operations.push_back({name + "_encode", [&, code] {
                             require_sorted(entries.indices, length);
-                            stream.resize(write_indices(code, length, entries.indices, stream.data()));
+                            stream.resize(
+                                write_indices(code, length, entries.indices, stream.data()));
                           }});
     operations.push_back({name + "_decode", [&, code] {
-                            if (read_indices(code, length, stream, work.indices) != nullptr) std::abort();
+                            if (read_indices(code, length, stream, work.indices) != nullptr)
+                              std::abort();
                           }});
   }
   for (const plan::ValueCode code : plan::kValueCodes) {
@@ -134,7 +145,8 @@ void measure_density(Report& report, std::uint32_t length, double density) {
       static_cast<void>(write_values(code, work.values, stream.data(), on_differences));
     };
     operations.push_back({name + "_encode", [=] { encode_with(ignore); }});
-    if (code != plan::ValueCode::kF32) operations.push_back({name + "_encode_giving_back", [=] { encode_with(give_back); }});
+    if (code != plan::ValueCode::kF32)
+      operations.push_back({name + "_encode_giving_back", [=] { encode_with(give_back); }});
     operations.push_back({name + "_decode", [&, code] {
                             if (read_values(code, stream, work.values) != nullptr) std::abort();
                           }});
@@ -146,16 +158,19 @@ void measure_density(Report& report, std::uint32_t length, double density) {
 
   measure(report, label, entries, operations);
   const auto rice_bits = 8 * static_cast<double>(streams[2].size());
-  report.figures.push_back(
-      {"rice_over_bound/density=" + label, {rice_bits / bits_of_information(length, static_cast<double>(count))}, "ratio"});
+  report.figures.push_back({"rice_over_bound/density=" + label,
+                            {rice_bits / bits_of_information(length, static_cast<double>(count))},
+                            "ratio"});
 }
 
 }  // namespace
 }  // namespace pliant::compress
 
 int main(int argc, char** argv) {
-  const auto length = static_cast<std::uint32_t>(argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 25'600'000);
+  const auto length =
+      static_cast<std::uint32_t>(argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 25'600'000);
   pliant::compress::Report report;
-  for (const double density : {0.1, 0.01, 0.001}) pliant::compress::measure_density(report, length, density);
+  for (const double density : {0.1, 0.01, 0.001})
+    pliant::compress::measure_density(report, length, density);
   report.print();
 }

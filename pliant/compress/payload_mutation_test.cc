@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What libFuzzer looks for in tests/fuzz, found deterministically: several hundred thousand damaged payloads, none accepted.
+// What libFuzzer looks for in tests/fuzz, found deterministically: several hundred thousand damaged
+// payloads, none accepted.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -32,11 +33,16 @@ std::vector<Sample> samples(std::mt19937& random) {
   return all;
 }
 
-std::size_t below(std::mt19937& random, std::size_t limit) { return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random); }
+std::size_t below(std::mt19937& random, std::size_t limit) {
+  return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random);
+}
 
-// One kind of damage each; the bytes may change in length. The header is hit as often as the streams.
+// One kind of damage each; the bytes may change in length. The header is hit as often as the
+// streams.
 void damage(std::mt19937& random, Bytes& bytes) {
-  const std::size_t target = below(random, 2) == 0 ? std::min<std::size_t>(bytes.size(), plan::kPayloadHeaderBytes) : bytes.size();
+  const std::size_t target = below(random, 2) == 0
+                                 ? std::min<std::size_t>(bytes.size(), plan::kPayloadHeaderBytes)
+                                 : bytes.size();
   const std::size_t at = below(random, target);
   switch (below(random, 6)) {
     case 0:
@@ -57,7 +63,8 @@ void damage(std::mt19937& random, Bytes& bytes) {
       std::swap(bytes[at], bytes[below(random, bytes.size())]);
       break;
     default:  // one part copied over another
-      for (std::size_t i = at, from = below(random, bytes.size()); i < std::min(at + 8, bytes.size()) && from < bytes.size(); ++i, ++from)
+      for (std::size_t i = at, from = below(random, bytes.size());
+           i < std::min(at + 8, bytes.size()) && from < bytes.size(); ++i, ++from)
         bytes[i] = bytes[from];
   }
 }
@@ -86,8 +93,8 @@ TEST(PayloadMutation, NoDamagedPayloadIsAccepted) {
   }
 }
 
-// With a fresh checksum some damage makes another payload in good order. The decoder must still see to it that what it
-// returns is a selection, and most damage must be refused for its content.
+// With a fresh checksum some damage makes another payload in good order. The decoder must still see
+// to it that what it returns is a selection, and most damage must be refused for its content.
 TEST(PayloadMutation, SignedDamageIsRefusedOrStillASelection) {
   std::mt19937 random(12);
   HostileDecoder decoder;

@@ -28,22 +28,35 @@ std::vector<Codes> all_codes() {
   return all;
 }
 
-std::string name(Codes codes) { return std::string(to_string(codes.indices)) + " " + std::string(to_string(codes.values)); }
+std::string name(Codes codes) {
+  return std::string(to_string(codes.indices)) + " " + std::string(to_string(codes.values));
+}
 
 Envelope envelope_of(std::uint32_t length, Codes codes, Contents contents = Contents::kBoth) {
-  return {.step = 40, .epoch = 17, .bucket = 2, .slice = 1, .sender = 3, .length = length, .codes = codes, .contents = contents};
+  return {.step = 40,
+          .epoch = 17,
+          .bucket = 2,
+          .slice = 1,
+          .sender = 3,
+          .length = length,
+          .codes = codes,
+          .contents = contents};
 }
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 void expect_round_trip(const Envelope& envelope, Entries entries) {
   const auto bytes = encoded(envelope, entries, {.non_finite = true});
-  ASSERT_LE(bytes.size(), static_cast<std::size_t>(
-                              plan::encoded_bound(envelope.length, entries.indices.size(), envelope.codes, envelope.contents).value));
+  ASSERT_LE(bytes.size(),
+            static_cast<std::size_t>(plan::encoded_bound(envelope.length, entries.indices.size(),
+                                                         envelope.codes, envelope.contents)
+                                         .value));
   ASSERT_EQ(payload_bytes(bytes), bytes.size());
-  Entries read{std::vector<std::uint32_t>(entries.indices.size()), std::vector<float>(entries.values.size())};
+  Entries read{std::vector<std::uint32_t>(entries.indices.size()),
+               std::vector<float>(entries.values.size())};
   const Decoded decoded = decode(bytes, envelope, read.indices, read.values);
   ASSERT_EQ(decoded.marks, Marks{.non_finite = true});
   if (envelope.contents != Contents::kValues) {
@@ -73,7 +86,8 @@ void put(std::vector<std::byte>& bytes, std::size_t at, T value) {
 std::string fault(const std::vector<std::byte>& bytes, const Envelope& expected) {
   std::vector<std::uint32_t> indices(expected.length);
   std::vector<float> values(expected.length);
-  return field_of<CorruptPayload>([&] { static_cast<void>(decode(bytes, expected, indices, values)); });
+  return field_of<CorruptPayload>(
+      [&] { static_cast<void>(decode(bytes, expected, indices, values)); });
 }
 
 TEST(Payload, ComesBackInEveryCodeSizeAndContents) {
@@ -82,7 +96,8 @@ TEST(Payload, ComesBackInEveryCodeSizeAndContents) {
     for (const Contents contents : {Contents::kBoth, Contents::kIndices, Contents::kValues}) {
       for (const std::uint32_t length : {0, 1, 2, 7, 64, 1000, 65536, 65537, 200000}) {
         for (const double density : {0.0, 0.001, 0.1, 0.4, 1.0}) {
-          expect_round_trip(envelope_of(length, codes, contents), random_entries(random, length, density));
+          expect_round_trip(envelope_of(length, codes, contents),
+                            random_entries(random, length, density));
         }
       }
     }
@@ -97,7 +112,8 @@ TEST(Payload, EveryEntryOfASpanOrOnlyItsLast) {
       expect_round_trip(envelope_of(length, codes), all);
       expect_round_trip(envelope_of(length, codes), {{length - 1}, {-1.0F}});
     }
-    if (codes.indices != IndexCode::kBlock16) expect_round_trip(envelope_of(UINT32_MAX, codes), {{0, UINT32_MAX - 1}, {1.0F, 2.0F}});
+    if (codes.indices != IndexCode::kBlock16)
+      expect_round_trip(envelope_of(UINT32_MAX, codes), {{0, UINT32_MAX - 1}, {1.0F, 2.0F}});
   }
 }
 
@@ -123,11 +139,14 @@ TEST(Payload, IsFoundAtTheStartOfALongerBufferAtAnyAddress) {
       Entries again = original;
       std::vector<float> lost(again.values.size());
       std::vector<std::byte> buffer(shift + 20000, std::byte{0xEE});
-      const auto written = encode(envelope, {}, again.indices, again.values, lost, std::span(buffer).subspan(shift));
+      const auto written =
+          encode(envelope, {}, again.indices, again.values, lost, std::span(buffer).subspan(shift));
       ASSERT_EQ(std::vector<std::byte>(written.begin(), written.end()), bytes) << name(codes);
       Entries read{std::vector<std::uint32_t>(5000), std::vector<float>(5000)};
-      const Decoded decoded = decode(std::span<const std::byte>(buffer).subspan(shift), envelope, read.indices, read.values);
-      ASSERT_TRUE(std::equal(decoded.indices.begin(), decoded.indices.end(), entries.indices.begin(), entries.indices.end()));
+      const Decoded decoded = decode(std::span<const std::byte>(buffer).subspan(shift), envelope,
+                                     read.indices, read.values);
+      ASSERT_TRUE(std::equal(decoded.indices.begin(), decoded.indices.end(),
+                             entries.indices.begin(), entries.indices.end()));
       ASSERT_TRUE(same_bits(decoded.values, entries.values));
     }
   }
@@ -139,11 +158,13 @@ TEST(Payload, TwoEncodersWriteTheSameBytes) {
   for (const Codes codes : all_codes()) {
     Entries first = original;
     Entries second = original;
-    EXPECT_EQ(encoded(envelope_of(50000, codes), first), encoded(envelope_of(50000, codes), second));
+    EXPECT_EQ(encoded(envelope_of(50000, codes), first),
+              encoded(envelope_of(50000, codes), second));
   }
 }
 
-// Decoding and encoding again changes nothing: rounding is idempotent, so a payload can be taken apart and passed on.
+// Decoding and encoding again changes nothing: rounding is idempotent, so a payload can be taken
+// apart and passed on.
 TEST(Payload, RoundedValuesRoundToThemselves) {
   std::mt19937 random(6);
   for (const ValueCode code : plan::kValueCodes) {
@@ -154,38 +175,45 @@ TEST(Payload, RoundedValuesRoundToThemselves) {
     std::vector<float> differences;
     encoded(envelope, again, {}, &differences);
     EXPECT_TRUE(same_bits(again.values, entries.values)) << to_string(code);
-    EXPECT_TRUE(std::all_of(differences.begin(), differences.end(), [](float d) { return d == 0; })) << to_string(code);
+    EXPECT_TRUE(std::all_of(differences.begin(), differences.end(), [](float d) { return d == 0; }))
+        << to_string(code);
   }
 }
 
 // --- conservation ---
 
 rc::Gen<std::vector<float>> finite_values() {
-  const auto ordinary = rc::gen::map(rc::gen::inRange(-1'000'000, 1'000'000), [](int x) { return static_cast<float>(x) * 1.2345e-6F; });
+  const auto ordinary = rc::gen::map(rc::gen::inRange(-1'000'000, 1'000'000),
+                                     [](int x) { return static_cast<float>(x) * 1.2345e-6F; });
   const auto any = rc::gen::map(rc::gen::arbitrary<std::uint32_t>(), [](std::uint32_t bits) {
     const auto x = std::bit_cast<float>(bits);
     return std::isfinite(x) ? x : FLT_MAX;
   });
-  return rc::gen::container<std::vector<float>>(rc::gen::weightedOneOf<float>({{4, ordinary}, {1, any}}));
+  return rc::gen::container<std::vector<float>>(
+      rc::gen::weightedOneOf<float>({{4, ordinary}, {1, any}}));
 }
 
 RC_GTEST_PROP(PayloadProperty, WhatIsSentAndWhatIsKeptAreExactlyWhatWasThere, ()) {
   // Repeated, so that there are also several groups of 1024.
   const auto once = *finite_values();
   std::vector<float> values;
-  for (int repeats = *rc::gen::inRange(0, 30); repeats >= 0; --repeats) values.insert(values.end(), once.begin(), once.end());
+  for (int repeats = *rc::gen::inRange(0, 30); repeats >= 0; --repeats)
+    values.insert(values.end(), once.begin(), once.end());
   const Codes codes{*rc::gen::elementOf(plan::kIndexCodes), *rc::gen::elementOf(plan::kValueCodes)};
-  const auto gaps =
-      *rc::gen::noShrink(rc::gen::container<std::vector<std::uint32_t>>(values.size(), rc::gen::inRange<std::uint32_t>(0, 300)));
+  const auto gaps = *rc::gen::noShrink(rc::gen::container<std::vector<std::uint32_t>>(
+      values.size(), rc::gen::inRange<std::uint32_t>(0, 300)));
   Entries entries{{}, values};
   std::uint32_t next = 0;
   for (const std::uint32_t gap : gaps) next = entries.indices.emplace_back(next + gap) + 1;
   const Envelope envelope = envelope_of(next + 5, codes);
 
   std::vector<float> residual(envelope.length, 0.25F);
-  for (const std::uint32_t index : entries.indices) residual[index] = 0;  // as a selection leaves it
-  std::vector<std::byte> out(static_cast<std::size_t>(plan::encoded_bound(envelope.length, values.size(), codes).value));
-  const auto payload = encode_giving_back(envelope, {}, entries.indices, entries.values, residual, out);
+  for (const std::uint32_t index : entries.indices)
+    residual[index] = 0;  // as a selection leaves it
+  std::vector<std::byte> out(
+      static_cast<std::size_t>(plan::encoded_bound(envelope.length, values.size(), codes).value));
+  const auto payload =
+      encode_giving_back(envelope, {}, entries.indices, entries.values, residual, out);
 
   Entries read{std::vector<std::uint32_t>(values.size()), std::vector<float>(values.size())};
   static_cast<void>(decode(payload, envelope, read.indices, read.values));
@@ -194,7 +222,8 @@ RC_GTEST_PROP(PayloadProperty, WhatIsSentAndWhatIsKeptAreExactlyWhatWasThere, ()
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float kept = residual[entries.indices[i]];
     RC_ASSERT(double{values[i]} - double{read.values[i]} == double{kept});
-    RC_ASSERT(codes.values != ValueCode::kF32 || std::bit_cast<std::uint32_t>(read.values[i]) == std::bit_cast<std::uint32_t>(values[i]));
+    RC_ASSERT(codes.values != ValueCode::kF32 || std::bit_cast<std::uint32_t>(read.values[i]) ==
+                                                     std::bit_cast<std::uint32_t>(values[i]));
     residual[entries.indices[i]] = 0.25F;
   }
   RC_ASSERT(std::all_of(residual.begin(), residual.end(), [](float r) { return r == 0.25F; }));
@@ -206,8 +235,10 @@ TEST(Payload, ValuesAloneGiveBackToo) {
   const std::vector<std::uint32_t> indices = {1, 4, 9};
   std::vector<float> residual(10);
   std::vector<std::byte> out(1000);
-  encode_giving_back(envelope_of(10, {IndexCode::kRice, ValueCode::kInt4}, Contents::kValues), {}, indices, values, residual, out);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(double{before[i]} - double{values[i]}, double{residual[indices[i]]});
+  encode_giving_back(envelope_of(10, {IndexCode::kRice, ValueCode::kInt4}, Contents::kValues), {},
+                     indices, values, residual, out);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(double{before[i]} - double{values[i]}, double{residual[indices[i]]});
   EXPECT_NE(residual[4], 0.0F);
 }
 
@@ -228,7 +259,8 @@ TEST(CodeSizes, TheBoundHoldsForFewerEntriesWhereverTheyLie) {
 }
 
 TEST(CodeSizes, TheRiceBoundHoldsForTheWorstPlaces) {
-  // Gaps that are multiples of 2^parameter waste nothing; one gap that takes all is the longest high plane.
+  // Gaps that are multiples of 2^parameter waste nothing; one gap that takes all is the longest
+  // high plane.
   for (const std::uint32_t length : {100, 5000}) {
     for (std::uint32_t count = 1; count <= length; count += 1 + length / 97) {
       const Envelope envelope = envelope_of(length, {IndexCode::kRice, ValueCode::kF32});
@@ -241,11 +273,15 @@ TEST(CodeSizes, TheRiceBoundHoldsForTheWorstPlaces) {
 }
 
 TEST(CodeSizes, TheRiceParameterIsTheBest) {
-  const auto cost = [](double density, int parameter) { return parameter + 1 / (1 - std::pow(1 - density, std::ldexp(1, parameter))); };
+  const auto cost = [](double density, int parameter) {
+    return parameter + 1 / (1 - std::pow(1 - density, std::ldexp(1, parameter)));
+  };
   for (std::uint64_t count = 1; count < 1'000'000; count += 1 + count / 7) {
     const int chosen = plan::rice_parameter(1'000'000, count);
     for (int other = 0; other < 24; ++other) {
-      EXPECT_LE(cost(static_cast<double>(count) / 1e6, chosen), 1.003 * cost(static_cast<double>(count) / 1e6, other)) << count;
+      EXPECT_LE(cost(static_cast<double>(count) / 1e6, chosen),
+                1.003 * cost(static_cast<double>(count) / 1e6, other))
+          << count;
     }
   }
 }
@@ -256,9 +292,11 @@ TEST(CodeSizes, TheEstimateIsWithinOnePercent) {
     Entries entries = random_entries(random, 10'000'000, density);
     for (const Codes codes : all_codes()) {
       const Envelope envelope = envelope_of(10'000'000, codes, Contents::kIndices);
-      const auto estimate =
-          static_cast<double>(plan::encoded_estimate(envelope.length, entries.indices.size(), codes, envelope.contents).value);
-      EXPECT_NEAR(static_cast<double>(encoded(envelope, entries).size()) / estimate, 1, 0.01) << name(codes) << ", density " << density;
+      const auto estimate = static_cast<double>(
+          plan::encoded_estimate(envelope.length, entries.indices.size(), codes, envelope.contents)
+              .value);
+      EXPECT_NEAR(static_cast<double>(encoded(envelope, entries).size()) / estimate, 1, 0.01)
+          << name(codes) << ", density " << density;
     }
   }
 }
@@ -270,9 +308,12 @@ TEST(CodeSizes, RiceIsWithinTwoPercentOfTheBoundOfInformation) {
     Entries entries = random_entries(random, length, density);
     const auto n = static_cast<double>(length);
     const auto k = static_cast<double>(entries.indices.size());
-    const double bound_bits = (std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1)) / std::log(2);
-    const Envelope envelope = envelope_of(length, {IndexCode::kRice, ValueCode::kF32}, Contents::kIndices);
-    const double bits = 8 * static_cast<double>(encoded(envelope, entries).size() - plan::kPayloadHeaderBytes);
+    const double bound_bits =
+        (std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1)) / std::log(2);
+    const Envelope envelope =
+        envelope_of(length, {IndexCode::kRice, ValueCode::kF32}, Contents::kIndices);
+    const double bits =
+        8 * static_cast<double>(encoded(envelope, entries).size() - plan::kPayloadHeaderBytes);
     EXPECT_LE(bits, 1.02 * bound_bits) << density;
   }
 }
@@ -297,7 +338,8 @@ TEST(Refusal, AnotherEnvelopeIsAMismatchThatNamesBothValues) {
   const auto field = [&](auto change) {
     Envelope other = good.envelope;
     change(other);
-    return field_of<PayloadMismatch>([&] { static_cast<void>(decode(good.bytes, other, indices, values)); });
+    return field_of<PayloadMismatch>(
+        [&] { static_cast<void>(decode(good.bytes, other, indices, values)); });
   };
   EXPECT_EQ(field([](Envelope& e) { e.epoch = 18; }), "epoch");
   EXPECT_EQ(field([](Envelope& e) { e.step = 41; }), "step");
@@ -314,7 +356,9 @@ TEST(Refusal, AnotherEnvelopeIsAMismatchThatNamesBothValues) {
     static_cast<void>(open(good.bytes, other, 3));
     FAIL();
   } catch (const PayloadMismatch& error) {
-    EXPECT_STREQ(error.what(), "payload of rank 3, plan epoch 18, step 40, bucket 2, slice 1: epoch is 17, expected 18");
+    EXPECT_STREQ(
+        error.what(),
+        "payload of rank 3, plan epoch 18, step 40, bucket 2, slice 1: epoch is 17, expected 18");
   }
 }
 
@@ -322,8 +366,11 @@ TEST(Refusal, AnotherVersionIsAMismatch) {
   Sample other = sample({IndexCode::kRice, ValueCode::kF32});
   put(other.bytes, 4, std::uint8_t{2});
   sign(other.bytes);
-  EXPECT_EQ(field_of<PayloadMismatch>([&] { static_cast<void>(open(other.bytes, other.envelope, 3)); }), "version");
-  EXPECT_EQ(field_of<PayloadMismatch>([&] { static_cast<void>(payload_bytes(other.bytes)); }), "version");
+  EXPECT_EQ(
+      field_of<PayloadMismatch>([&] { static_cast<void>(open(other.bytes, other.envelope, 3)); }),
+      "version");
+  EXPECT_EQ(field_of<PayloadMismatch>([&] { static_cast<void>(payload_bytes(other.bytes)); }),
+            "version");
 }
 
 TEST(Refusal, EveryFieldOfTheHeaderIsChecked) {
@@ -353,15 +400,19 @@ TEST(Refusal, EveryFieldOfTheHeaderIsChecked) {
 
 TEST(Refusal, MoreEntriesThanExpected) {
   const Sample good = sample({IndexCode::kRice, ValueCode::kF32});
-  EXPECT_EQ(field_of<CorruptPayload>([&] { static_cast<void>(open(good.bytes, good.envelope, 2)); }), "count");
-  EXPECT_THROW(static_cast<void>(decode_values(open(good.bytes, good.envelope, 3), {})), ContractError);
+  EXPECT_EQ(
+      field_of<CorruptPayload>([&] { static_cast<void>(open(good.bytes, good.envelope, 2)); }),
+      "count");
+  EXPECT_THROW(static_cast<void>(decode_values(open(good.bytes, good.envelope, 3), {})),
+               ContractError);
 }
 
 TEST(Refusal, EveryTruncation) {
   for (const Codes codes : all_codes()) {
     const Sample good = sample(codes);
     for (std::size_t size = 0; size < good.bytes.size(); ++size) {
-      const std::vector<std::byte> cut(good.bytes.begin(), good.bytes.begin() + static_cast<std::ptrdiff_t>(size));
+      const std::vector<std::byte> cut(good.bytes.begin(),
+                                       good.bytes.begin() + static_cast<std::ptrdiff_t>(size));
       EXPECT_NE(fault(cut, good.envelope), "nothing thrown") << name(codes) << " cut to " << size;
     }
   }
@@ -397,7 +448,8 @@ TEST(Refusal, IndicesOutOfOrderOrRange) {
   Sample rice = sample({IndexCode::kRice, ValueCode::kF32});
   const int parameter = plan::rice_parameter(1000, 3);
   ASSERT_EQ(parameter, 8);
-  put(rice.bytes, 64 + 2, std::uint8_t{255});  // 900 = 6 + 894 and 894 = 3 * 256 + 126; + 129 is 1029
+  put(rice.bytes, 64 + 2,
+      std::uint8_t{255});  // 900 = 6 + 894 and 894 = 3 * 256 + 126; + 129 is 1029
   sign(rice.bytes);
   EXPECT_EQ(fault(rice.bytes, rice.envelope), "index stream");
 }
@@ -409,10 +461,12 @@ TEST(Refusal, ValuesThatAreNotFinite) {
   EXPECT_EQ(fault(plain.bytes, plain.envelope), "value stream");
   for (const ValueCode code : {ValueCode::kF16, ValueCode::kInt8, ValueCode::kInt4}) {
     Sample scaled = sample({IndexCode::kRaw32, code}, Contents::kValues);
-    for (const std::uint16_t scale : std::initializer_list<std::uint16_t>{0x7F80, 0x7FC0, 0xFF80, 0x8001, 0x7F00}) {
+    for (const std::uint16_t scale :
+         std::initializer_list<std::uint16_t>{0x7F80, 0x7FC0, 0xFF80, 0x8001, 0x7F00}) {
       put(scaled.bytes, 64, scale);
       sign(scaled.bytes);
-      EXPECT_EQ(fault(scaled.bytes, scaled.envelope), "value stream") << to_string(code) << " scale " << scale;
+      EXPECT_EQ(fault(scaled.bytes, scaled.envelope), "value stream")
+          << to_string(code) << " scale " << scale;
     }
   }
   Sample half = sample({IndexCode::kRaw32, ValueCode::kF16}, Contents::kValues);
@@ -448,7 +502,9 @@ TEST(Refusal, EncodingWhatCannotBeASelectionChangesNothing) {
   refused({1, 2}, {1.0F, -HUGE_VALF});
   std::vector<float> values = {0.3F};
   std::vector<float> lost(1);
-  EXPECT_THROW(encode(envelope, {}, std::vector<std::uint32_t>{1}, values, lost, std::span(out).first(70)), ContractError);
+  EXPECT_THROW(
+      encode(envelope, {}, std::vector<std::uint32_t>{1}, values, lost, std::span(out).first(70)),
+      ContractError);
   EXPECT_THROW(encode(envelope, {}, std::vector<std::uint32_t>{1}, values, {}, out), ContractError);
 }
 
@@ -457,7 +513,8 @@ TEST(Marks, MergeAsTheirPayloadsAreAdded) {
   merge(marks, {.non_finite = true, .unsent = 3, .vote = 2, .voted = 3});
   EXPECT_EQ(marks, (Marks{.non_finite = true, .unsent = 1, .vote = 2, .voted = 3}));
   merge(marks, {.refused = true, .vote = 5, .voted = 9});
-  EXPECT_EQ(marks, (Marks{.non_finite = true, .refused = true, .unsent = 1, .vote = 5, .voted = 9}));
+  EXPECT_EQ(marks,
+            (Marks{.non_finite = true, .refused = true, .unsent = 1, .vote = 5, .voted = 9}));
 }
 
 }  // namespace

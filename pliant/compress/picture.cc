@@ -12,7 +12,8 @@ namespace {
 // Beyond this a count is no longer extended along the slope of the tops, but read off the sample.
 constexpr double kReach = 1.25;
 
-// Share of the tops over which that slope is taken: the part next to the threshold, yet 800 of 4096 entries.
+// Share of the tops over which that slope is taken: the part next to the threshold, yet 800 of 4096
+// entries.
 constexpr double kSlopeFrom = 0.8;
 
 // Fewer tops than this say too little about a slope.
@@ -26,8 +27,11 @@ std::vector<float>& scratch() {
 
 // The rank-th largest, from 1. Reorders.
 float largest_of(std::vector<float>& magnitudes, double rank) {
-  const auto place = static_cast<std::ptrdiff_t>(std::clamp(std::ceil(rank), 1.0, static_cast<double>(magnitudes.size()))) - 1;
-  std::nth_element(magnitudes.begin(), magnitudes.begin() + place, magnitudes.end(), std::greater<>());
+  const auto place = static_cast<std::ptrdiff_t>(
+                         std::clamp(std::ceil(rank), 1.0, static_cast<double>(magnitudes.size()))) -
+                     1;
+  std::nth_element(magnitudes.begin(), magnitudes.begin() + place, magnitudes.end(),
+                   std::greater<>());
   return magnitudes[static_cast<std::size_t>(place)];
 }
 
@@ -38,10 +42,12 @@ float largest(const std::vector<float>& magnitudes, double rank) {
 
 bool slope_is_known(const Picture& picture) {
   return picture.tops.size() >= kFewestTops &&
-         largest(picture.tops, kSlopeFrom * static_cast<double>(picture.tops.size())) > picture.threshold;
+         largest(picture.tops, kSlopeFrom * static_cast<double>(picture.tops.size())) >
+             picture.threshold;
 }
 
-// The entries above the threshold are known; those still missing are looked for among the sampled ones below it.
+// The entries above the threshold are known; those still missing are looked for among the sampled
+// ones below it.
 float read_off_sample(const Picture& picture, double target) {
   std::vector<float>& below = scratch();
   below.clear();
@@ -49,13 +55,15 @@ float read_off_sample(const Picture& picture, double target) {
     if (x < picture.threshold) below.push_back(x);
   }
   const double missing = (target - static_cast<double>(picture.above)) / picture.period;
-  return missing > static_cast<double>(below.size()) || below.empty() ? 0 : largest_of(below, missing);
+  return missing > static_cast<double>(below.size()) || below.empty() ? 0
+                                                                      : largest_of(below, missing);
 }
 
 }  // namespace
 
 std::uint32_t sample_period(std::size_t entries) {
-  return std::min(kSamplePeriod, static_cast<std::uint32_t>(std::bit_floor(std::max<std::size_t>(entries / kSmallestSample, 1))));
+  return std::min(kSamplePeriod, static_cast<std::uint32_t>(std::bit_floor(
+                                     std::max<std::size_t>(entries / kSmallestSample, 1))));
 }
 
 void Picture::clear() {
@@ -70,30 +78,39 @@ float threshold_for(const Picture& picture, double target) {
   if (above >= target && !picture.tops.empty()) {
     threshold = largest(picture.tops, target / above * static_cast<double>(picture.tops.size()));
   } else if (above * kReach >= target && slope_is_known(picture)) {
-    threshold = static_cast<float>(picture.threshold * std::pow(above / target, 1 / power_at(picture)));
+    threshold =
+        static_cast<float>(picture.threshold * std::pow(above / target, 1 / power_at(picture)));
   } else {
     threshold = read_off_sample(picture, target);
   }
   return std::max(threshold, std::numeric_limits<float>::denorm_min());
 }
 
-// Read off the tops. Between the extremes seen in practice, and a cautious middle where nothing is known.
+// Read off the tops. Between the extremes seen in practice, and a cautious middle where nothing is
+// known.
 double power_at(const Picture& picture) {
   constexpr double kLowest = 1, kHighest = 16, kUnknown = 4;
   if (!slope_is_known(picture)) return kUnknown;
   const float inner = largest(picture.tops, kSlopeFrom * static_cast<double>(picture.tops.size()));
-  return std::clamp(std::log(kSlopeFrom) / std::log(double{picture.threshold} / double{inner}), kLowest, kHighest);
+  return std::clamp(std::log(kSlopeFrom) / std::log(double{picture.threshold} / double{inner}),
+                    kLowest, kHighest);
 }
 
 float Tracker::aim(double target) {
   target_ = target;
-  aimed_ = picture_.entries == 0 || target <= 0 ? 0 : static_cast<float>(threshold_for(picture_, target) * std::exp(std::min(trend_, 0.0)));
-  if (aimed_ > 0) aimed_ = std::clamp(aimed_, std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max());
+  aimed_ =
+      picture_.entries == 0 || target <= 0
+          ? 0
+          : static_cast<float>(threshold_for(picture_, target) * std::exp(std::min(trend_, 0.0)));
+  if (aimed_ > 0)
+    aimed_ = std::clamp(aimed_, std::numeric_limits<float>::denorm_min(),
+                        std::numeric_limits<float>::max());
   return aimed_;
 }
 
-// A drift moves the count by the same factor every step: an error beyond the noise of counting (3 / sqrt(k)) is believed
-// at once, a smaller one by a tenth. A count off by more than a factor of two is a jump, not a drift.
+// A drift moves the count by the same factor every step: an error beyond the noise of counting (3 /
+// sqrt(k)) is believed at once, a smaller one by a tenth. A count off by more than a factor of two
+// is a jump, not a drift.
 void Tracker::learn(Picture& picture) {
   std::swap(picture_, picture);
   if (aimed_ == 0 || picture_.above == 0 || picture_.threshold != aimed_) {

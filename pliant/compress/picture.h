@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the last step told about magnitudes: exactly how many entries are above a threshold, with some of them, and a
-// sample of all entries. From it come the next step's threshold (Tracker) and the gain curve (gain.h).
+// What the last step told about magnitudes: exactly how many entries are above a threshold, with
+// some of them, and a sample of all entries. From it come the next step's threshold (Tracker) and
+// the gain curve (gain.h).
 #pragma once
 
 #include <cstddef>
@@ -11,17 +12,18 @@
 
 namespace pliant::compress {
 
-// 1 in 256 magnitudes are sampled inside the selection pass. At density 1 % of 25 M entries that is 1,000 samples above the
-// threshold, so a threshold from the sample alone is off by 3 % in count (1/sqrt(1000)): inside the 8 % margin (2.5 of
-// them) that exact-k trims away.
+// 1 in 256 magnitudes are sampled inside the selection pass. At density 1 % of 25 M entries that is
+// 1,000 samples above the threshold, so a threshold from the sample alone is off by 3 % in count
+// (1/sqrt(1000)): inside the 8 % margin (2.5 of them) that exact-k trims away.
 inline constexpr std::uint32_t kSamplePeriod = 256;
 
-// Smaller models are sampled more densely, to have this many all the same: 16,384 samples know the count at density 1 % to
-// within 8 %. A model with fewer entries is sampled whole.
+// Smaller models are sampled more densely, to have this many all the same: 16,384 samples know the
+// count at density 1 % to within 8 %. A model with fewer entries is sampled whole.
 inline constexpr std::size_t kSmallestSample = 16'384;
 
-// Entries above the threshold that are remembered, evenly spread. The count at a threshold 5 % denser or sparser is then
-// known to 0.3 % (sqrt(0.05 * 0.95 / 4096)), far inside the 5 % that approximate selection promises.
+// Entries above the threshold that are remembered, evenly spread. The count at a threshold 5 %
+// denser or sparser is then known to 0.3 % (sqrt(0.05 * 0.95 / 4096)), far inside the 5 % that
+// approximate selection promises.
 inline constexpr std::size_t kTops = 4096;
 
 [[nodiscard]] std::uint32_t sample_period(std::size_t entries);
@@ -41,22 +43,23 @@ struct Picture {
   bool operator==(const Picture&) const = default;
 };
 
-// The threshold that `target` entries of the pictured ones reach: from the tops where they reach far enough, else from the
-// sample. Never zero: an entry that is zero is not worth sending.
+// The threshold that `target` entries of the pictured ones reach: from the tops where they reach
+// far enough, else from the sample. Never zero: an entry that is zero is not worth sending.
 [[nodiscard]] float threshold_for(const Picture& picture, double target);
 
 // By which power of the threshold counts fall, close to it.
 [[nodiscard]] double power_at(const Picture& picture);
 
-// Follows the threshold from step to step: where the last picture puts it, and lower if it has been falling. It does not run
-// ahead of a rising one: aiming low costs a trim, aiming high a second pass. Plain values: copying one is saving it.
+// Follows the threshold from step to step: where the last picture puts it, and lower if it has been
+// falling. It does not run ahead of a rising one: aiming low costs a trim, aiming high a second
+// pass. Plain values: copying one is saving it.
 class Tracker {
  public:
   // The threshold to use for the next step, 0 if nothing is known yet.
   [[nodiscard]] float aim(double target);
 
-  // What the step with that threshold, or one that only accumulated, turned out to be. Takes the picture and leaves the
-  // one before it, whose memory the next can use.
+  // What the step with that threshold, or one that only accumulated, turned out to be. Takes the
+  // picture and leaves the one before it, whose memory the next can use.
   void learn(Picture& picture);
 
   [[nodiscard]] const Picture& picture() const { return picture_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Selection against copies, against the least that memory has to move, and against std::nth_element, as a small C interface:
-// bench/kernels.py calls it, and torch, in turns within one process. Every call works on memory given by the caller, which has
-// been touched before.
+// Selection against copies, against the least that memory has to move, and against
+// std::nth_element, as a small C interface: bench/kernels.py calls it, and torch, in turns within
+// one process. Every call works on memory given by the caller, which has been touched before.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,8 @@
 namespace pliant::compress {
 namespace {
 
-// Processor time of this thread: the machine may be busy with other work, which is nobody's cost here.
+// Processor time of this thread: the machine may be busy with other work, which is nobody's cost
+// here.
 double seconds() { return processor_time().value; }
 
 template <typename Work>
@@ -33,8 +34,8 @@ double time_of(Work work) {
   return seconds() - start;
 }
 
-// A bucket, its selector, and what it has selected. The approximate selector gets a quota it does not reach: trimming is not
-// part of its usual step.
+// A bucket, its selector, and what it has selected. The approximate selector gets a quota it does
+// not reach: trimming is not part of its usual step.
 struct Bench {
   Bench(Method method, std::size_t entries, std::size_t keep) : selector(method, {entries}) {
     selector.aim({{.keep = keep, .quota = std::min(entries, 2 * keep)}});
@@ -42,7 +43,8 @@ struct Bench {
 
   Selector selector;
   Selection selection;
-  std::vector<float> magnitudes;  // for nth_element, kept from step to step like the selector's memory
+  std::vector<float>
+      magnitudes;  // for nth_element, kept from step to step like the selector's memory
   int passes = 0;
 };
 
@@ -55,23 +57,33 @@ Bench* pliant_bench_new(int method, std::size_t entries, std::size_t keep) {
 }
 
 // Memory as the library allocates what is its own: residuals, bases.
-Buffer<float>* pliant_bench_new_buffer(std::size_t entries) { return std::make_unique<Buffer<float>>(entries).release(); }
+Buffer<float>* pliant_bench_new_buffer(std::size_t entries) {
+  return std::make_unique<Buffer<float>>(entries).release();
+}
 float* pliant_bench_buffer_data(const Buffer<float>* buffer) { return buffer->data(); }
 
 void pliant_bench_delete(Bench* bench) { const std::unique_ptr<Bench> owned(bench); }
-void pliant_bench_delete_buffer(Buffer<float>* buffer) { const std::unique_ptr<Buffer<float>> owned(buffer); }
+void pliant_bench_delete_buffer(Buffer<float>* buffer) {
+  const std::unique_ptr<Buffer<float>> owned(buffer);
+}
 
 // Seconds of: contribution in, selection out, threshold for the next step.
-double pliant_bench_gradient_step(Bench* bench, const float* gradient, float* residual, std::size_t n) {
+double pliant_bench_gradient_step(Bench* bench, const float* gradient, float* residual,
+                                  std::size_t n) {
   return time_of([&] {
-    bench->passes = bench->selector.select(0, Gradient{{gradient, n}}, {residual, n}, bench->selection).passes;
+    bench->passes =
+        bench->selector.select(0, Gradient{{gradient, n}}, {residual, n}, bench->selection).passes;
     bench->selector.end_step();
   });
 }
 
-double pliant_bench_progress_step(Bench* bench, float* parameters, const float* reference, float* residual, std::size_t n) {
+double pliant_bench_progress_step(Bench* bench, float* parameters, const float* reference,
+                                  float* residual, std::size_t n) {
   return time_of([&] {
-    bench->passes = bench->selector.select(0, Progress{{parameters, n}, {reference, n}}, {residual, n}, bench->selection).passes;
+    bench->passes =
+        bench->selector
+            .select(0, Progress{{parameters, n}, {reference, n}}, {residual, n}, bench->selection)
+            .passes;
     bench->selector.end_step();
   });
 }
@@ -88,8 +100,8 @@ double pliant_bench_copy(float* to, const float* from, std::size_t n) {
   return time_of([&] { std::memcpy(to, from, n * sizeof(float)); });
 }
 
-// A copy with ordinary stores: a line is read before it is written, which a large memcpy avoids where it can. Turning the sign
-// keeps compilers from making a memcpy of it.
+// A copy with ordinary stores: a line is read before it is written, which a large memcpy avoids
+// where it can. Turning the sign keeps compilers from making a memcpy of it.
 double pliant_bench_plain_copy(float* to, const float* from, std::size_t n) {
   return time_of([&] {
     for (std::size_t i = 0; i < n; ++i) to[i] = -from[i];
@@ -104,7 +116,8 @@ double pliant_bench_gradient_floor(const float* gradient, float* residual, std::
 }
 
 // The same for updates: 20 bytes an entry.
-double pliant_bench_progress_floor(float* parameters, const float* reference, float* residual, std::size_t n) {
+double pliant_bench_progress_floor(float* parameters, const float* reference, float* residual,
+                                   std::size_t n) {
   return time_of([&] {
     for (std::size_t i = 0; i < n; ++i) {
       residual[i] += parameters[i] - reference[i];
@@ -114,7 +127,8 @@ double pliant_bench_progress_floor(float* parameters, const float* reference, fl
 }
 
 // The same step as a C++ programmer would write it: add, copy of |x|, nth_element, gather, clear.
-double pliant_bench_nth_element_step(Bench* bench, const float* gradient, float* residual, std::size_t n, std::size_t keep) {
+double pliant_bench_nth_element_step(Bench* bench, const float* gradient, float* residual,
+                                     std::size_t n, std::size_t keep) {
   bench->magnitudes.resize(n);
   const kernels::Room room = bench->selection.room(n);
   return time_of([&] {

@@ -10,7 +10,8 @@ kernels::Room Selection::room(std::size_t count) {
     indices_.resize(size_ + count);
     values_.resize(size_ + count);
   }
-  return {.indices = std::span(indices_).subspan(size_, count), .values = std::span(values_).subspan(size_, count)};
+  return {.indices = std::span(indices_).subspan(size_, count),
+          .values = std::span(values_).subspan(size_, count)};
 }
 
 void Selection::resize(std::size_t size) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A selection: ascending indices within a bucket, and their values. It owns its memory and keeps it from step to step, so
-// that after the first few steps nothing is allocated.
+// A selection: ascending indices within a bucket, and their values. It owns its memory and keeps it
+// from step to step, so that after the first few steps nothing is allocated.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,15 @@ class Selection {
  public:
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
-  [[nodiscard]] std::span<const std::uint32_t> indices() const { return std::span(indices_).first(size_); }
+  [[nodiscard]] std::span<const std::uint32_t> indices() const {
+    return std::span(indices_).first(size_);
+  }
   [[nodiscard]] std::span<const float> values() const { return std::span(values_).first(size_); }
   [[nodiscard]] std::span<std::uint32_t> indices() { return std::span(indices_).first(size_); }
   [[nodiscard]] std::span<float> values() { return std::span(values_).first(size_); }
 
-  // Room for `count` more entries, after those there are; `resize` then says how many there really are.
+  // Room for `count` more entries, after those there are; `resize` then says how many there really
+  // are.
   [[nodiscard]] kernels::Room room(std::size_t count);
 
   // Up to what room() has given; what was written there becomes part of the selection.

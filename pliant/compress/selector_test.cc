@@ -37,7 +37,8 @@ using kernels::Kind;
 using kernels::magnitude_bits;
 
 // The `keep` largest by sorting: bits of the magnitude, then lower index.
-std::vector<std::uint32_t> oracle(std::span<const float> values, std::size_t keep, std::uint32_t first = 0) {
+std::vector<std::uint32_t> oracle(std::span<const float> values, std::size_t keep,
+                                  std::uint32_t first = 0) {
   std::vector<std::uint32_t> order(values.size());
   std::iota(order.begin(), order.end(), 0U);
   const auto larger = [&](std::uint32_t a, std::uint32_t b) {
@@ -50,16 +51,20 @@ std::vector<std::uint32_t> oracle(std::span<const float> values, std::size_t kee
   return order;
 }
 
-std::vector<float> accumulated_of(std::span<const float> residual, std::span<const float> gradient) {
+std::vector<float> accumulated_of(std::span<const float> residual,
+                                  std::span<const float> gradient) {
   std::vector<float> sums(residual.size());
   for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = accumulated(residual[i], gradient[i]);
   return sums;
 }
 
-std::vector<std::uint32_t> indices_of(const Selection& selection) { return {selection.indices().begin(), selection.indices().end()}; }
+std::vector<std::uint32_t> indices_of(const Selection& selection) {
+  return {selection.indices().begin(), selection.indices().end()};
+}
 
 // Kept values and new residual are accumulated, bit for bit.
-bool nothing_is_lost(std::span<const float> sums, std::span<const float> residual, const Selection& selection) {
+bool nothing_is_lost(std::span<const float> sums, std::span<const float> residual,
+                     const Selection& selection) {
   std::vector<float> together(residual.begin(), residual.end());
   for (std::size_t j = 0; j < selection.size(); ++j) {
     float& place = together[selection.indices()[j]];
@@ -81,7 +86,8 @@ std::vector<std::size_t> random_sizes(std::size_t total, std::mt19937_64& random
 // Many steps of gradients from one draw: each in another order, with other signs.
 class Gradients {
  public:
-  Gradients(Distribution distribution, std::size_t entries, std::mt19937_64& random) : drawn_(entries), random_(random) {
+  Gradients(Distribution distribution, std::size_t entries, std::mt19937_64& random)
+      : drawn_(entries), random_(random) {
     draw_all(distribution, 1, random, drawn_);
   }
 
@@ -100,14 +106,16 @@ class Gradients {
 
 RC_GTEST_PROP(ExactSelection, IsTheOracleOnEveryStepWhateverTheDataDo, ()) {
   std::mt19937_64 random(*rc::gen::arbitrary<std::uint64_t>());
-  const auto n = *rc::gen::weightedOneOf<std::size_t>(
-      {{9, rc::gen::inRange<std::size_t>(0, 300)}, {1, rc::gen::inRange<std::size_t>(60'000, 200'000)}});
+  const auto n =
+      *rc::gen::weightedOneOf<std::size_t>({{9, rc::gen::inRange<std::size_t>(0, 300)},
+                                            {1, rc::gen::inRange<std::size_t>(60'000, 200'000)}});
   Selector selector(Method::kExact, {n});
   std::vector<float> residual(n), gradient(n);
   Selection selection;
   for (int step = 0; step < 4; ++step) {
     const auto kind = static_cast<Kind>(*rc::gen::inRange(0, kernels::kKinds));
-    const auto keep = *rc::gen::oneOf(rc::gen::just<std::size_t>(0), rc::gen::just(n), rc::gen::inRange<std::size_t>(0, n + 1));
+    const auto keep = *rc::gen::oneOf(rc::gen::just<std::size_t>(0), rc::gen::just(n),
+                                      rc::gen::inRange<std::size_t>(0, n + 1));
     for (float& x : gradient) x = kernels::nasty_float(kind, random);
     selector.aim({{.keep = keep}});
     const auto sums = accumulated_of(residual, gradient);
@@ -154,7 +162,8 @@ TEST(ExactSelection, TakesOnePassOnSteadyData) {
   Selection selection;
   for (int step = 0; step < 20; ++step) {
     draw_all(Distribution::kLaplace, 1, random, gradient);
-    EXPECT_EQ(selector.select(0, Gradient{gradient}, residual, selection).passes, 1) << "step " << step;
+    EXPECT_EQ(selector.select(0, Gradient{gradient}, residual, selection).passes, 1)
+        << "step " << step;
     selector.end_step();
   }
 }
@@ -162,7 +171,8 @@ TEST(ExactSelection, TakesOnePassOnSteadyData) {
 TEST(ExactSelection, OfProgressReturnsParametersToTheReference) {
   constexpr std::size_t kEntries = 10'000;
   std::mt19937_64 random(3);
-  std::vector<float> residual(kEntries), parameters(kEntries), reference(kEntries), progress(kEntries);
+  std::vector<float> residual(kEntries), parameters(kEntries), reference(kEntries),
+      progress(kEntries);
   draw_all(Distribution::kGaussian, 1, random, parameters);
   draw_all(Distribution::kGaussian, 1, random, reference);
   for (std::size_t i = 0; i < kEntries; ++i) progress[i] = parameters[i] - reference[i];
@@ -176,11 +186,13 @@ TEST(ExactSelection, OfProgressReturnsParametersToTheReference) {
   EXPECT_EQ(bits_of(parameters), bits_of(reference));
 }
 
-// A step's gradients drift by a few per cent of scale, for better or worse; the residual takes part, as in training.
+// A step's gradients drift by a few per cent of scale, for better or worse; the residual takes
+// part, as in training.
 TEST(ApproximateSelection, IsWithinFivePercentFromTheFourthStepOn) {
   for (const Distribution distribution : kDistributions) {
     for (const double drift : {0.97, 1.0, 1.03}) {
-      for (const auto& [entries, keep] : {std::pair<std::size_t, std::size_t>{500'000, 5'000}, {200'000, 20'000}}) {
+      for (const auto& [entries, keep] :
+           {std::pair<std::size_t, std::size_t>{500'000, 5'000}, {200'000, 20'000}}) {
         std::mt19937_64 random(4);
         std::vector<float> residual(entries), gradient(entries);
         Gradients gradients(distribution, entries, random);
@@ -193,8 +205,10 @@ TEST(ApproximateSelection, IsWithinFivePercentFromTheFourthStepOn) {
           selector.end_step();
           EXPECT_EQ(outcome.passes, 1);
           if (step <= 3) continue;
-          EXPECT_NEAR(static_cast<double>(selection.size()), static_cast<double>(keep), 0.05 * static_cast<double>(keep))
-              << to_string(distribution) << ", drift " << drift << ", keep " << keep << ", step " << step;
+          EXPECT_NEAR(static_cast<double>(selection.size()), static_cast<double>(keep),
+                      0.05 * static_cast<double>(keep))
+              << to_string(distribution) << ", drift " << drift << ", keep " << keep << ", step "
+              << step;
         }
       }
     }
@@ -215,7 +229,8 @@ TEST(ApproximateSelection, IsWithinFivePercentOverBucketsOfDifferentScale) {
     std::size_t total = 0;
     for (std::size_t b = 0; b < sizes.size(); ++b) {
       gradient.resize(sizes[b]);
-      draw_all(Distribution::kLaplace, scales[b] * static_cast<float>(std::pow(1.03, step)), random, gradient);
+      draw_all(Distribution::kLaplace, scales[b] * static_cast<float>(std::pow(1.03, step)), random,
+               gradient);
       selector.select(b, Gradient{gradient}, residuals[b].span(), selection);
       total += selection.size();
     }
@@ -242,7 +257,8 @@ TEST(ApproximateSelection, HasOneThresholdForAllBucketsAndTrimsToEachQuota) {
     for (std::size_t b = 0; b < sizes.size(); ++b) {
       draw_all(Distribution::kGaussian, scales[b], random, gradients[b]);
       const auto sums = accumulated_of(residuals[b].span(), gradients[b]);
-      const Outcome outcome = selector.select(b, Gradient{gradients[b]}, residuals[b].span(), selection);
+      const Outcome outcome =
+          selector.select(b, Gradient{gradients[b]}, residuals[b].span(), selection);
       EXPECT_LE(selection.size(), b == 2 ? 3'700U : 1'250U);
       EXPECT_TRUE(nothing_is_lost(sums, residuals[b].span(), selection));
       if (b == 2 && step > 1) {
@@ -253,8 +269,10 @@ TEST(ApproximateSelection, HasOneThresholdForAllBucketsAndTrimsToEachQuota) {
       }
       if (b != 2) continue;
       double best = 0;
-      for (const std::uint32_t i : oracle(sums, selection.size())) best += double{sums[i]} * double{sums[i]};
-      EXPECT_GE(outcome.tally.kept_energy, 0.97 * best) << "the largest of the bucket win, step " << step;
+      for (const std::uint32_t i : oracle(sums, selection.size()))
+        best += double{sums[i]} * double{sums[i]};
+      EXPECT_GE(outcome.tally.kept_energy, 0.97 * best)
+          << "the largest of the bucket win, step " << step;
     }
     selector.end_step();
   }
@@ -289,7 +307,8 @@ RC_GTEST_PROP(LayerwiseSelection, IsTheOracleOfEachLayer, ()) {
     std::vector<std::uint32_t> expected;
     std::uint32_t first = 0;
     for (const std::size_t size : layers) {
-      const auto share = static_cast<std::size_t>(static_cast<double>(keep) / static_cast<double>(n) * static_cast<double>(size));
+      const auto share = static_cast<std::size_t>(
+          static_cast<double>(keep) / static_cast<double>(n) * static_cast<double>(size));
       const std::size_t of_layer = keep == 0 ? 0 : std::min(std::max<std::size_t>(share, 1), size);
       const auto part = oracle(std::span(sums).subspan(first, size), of_layer, first);
       expected.insert(expected.end(), part.begin(), part.end());
@@ -389,7 +408,8 @@ TEST(Selector, NamesBothNumbersWhenSizesDisagree) {
     selector.select(0, Gradient{gradient}, residual, selection);
     FAIL();
   } catch (const ContractError& error) {
-    EXPECT_STREQ(error.what(), "a contribution of 10 and a residual of 9 entries for bucket 0 of 10");
+    EXPECT_STREQ(error.what(),
+                 "a contribution of 10 and a residual of 9 entries for bucket 0 of 10");
   }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Keeps the total of an approximate selection near its target while the step is still under way. The threshold comes from
-// the last step, and where magnitudes have grown or shrunk since (they do so fast while a residual builds up), the counts of
-// the first segments show it: the rest of the step then gets a threshold that makes up for them.
+// Keeps the total of an approximate selection near its target while the step is still under way.
+// The threshold comes from the last step, and where magnitudes have grown or shrunk since (they do
+// so fast while a residual builds up), the counts of the first segments show it: the rest of the
+// step then gets a threshold that makes up for them.
 //
-// Segments differ, some layers have much larger gradients than others; so counts are compared with what the same segment had
-// in the steps before. As long as the total promises to come out right, the threshold does not move.
+// Segments differ, some layers have much larger gradients than others; so counts are compared with
+// what the same segment had in the steps before. As long as the total promises to come out right,
+// the threshold does not move.
 #pragma once
 
 #include <cstddef>

@@ -17,12 +17,14 @@ namespace {
 
 using kernels::Kind;
 
-// Small and large selections: the large ones are cut by scouts. Sorted ones lead the scouts nowhere wrong, but close.
+// Small and large selections: the large ones are cut by scouts. Sorted ones lead the scouts nowhere
+// wrong, but close.
 RC_GTEST_PROP(FindCut, IsTheMagnitudeOfTheLastKeptEntry, ()) {
   std::mt19937_64 random(*rc::gen::arbitrary<std::uint64_t>());
   const auto kind = static_cast<Kind>(*rc::gen::inRange(0, kernels::kKinds));
   const auto n =
-      *rc::gen::weightedOneOf<std::size_t>({{3, rc::gen::inRange<std::size_t>(1, 300)}, {1, rc::gen::inRange<std::size_t>(4'000, 20'000)}});
+      *rc::gen::weightedOneOf<std::size_t>({{3, rc::gen::inRange<std::size_t>(1, 300)},
+                                            {1, rc::gen::inRange<std::size_t>(4'000, 20'000)}});
   const auto keep = *rc::gen::inRange<std::size_t>(1, n + 1);
   std::vector<float> values(n);
   for (float& x : values) {
@@ -35,12 +37,14 @@ RC_GTEST_PROP(FindCut, IsTheMagnitudeOfTheLastKeptEntry, ()) {
   std::ranges::sort(keys, std::greater<>());
   const Cut cut = find_cut(values, keep);
   RC_ASSERT(cut.magnitude_bits == keys[keep - 1]);
-  RC_ASSERT(cut.equals == keep - static_cast<std::size_t>(std::ranges::count_if(keys, [&](auto key) { return key > cut.magnitude_bits; })));
+  RC_ASSERT(cut.equals == keep - static_cast<std::size_t>(std::ranges::count_if(
+                                     keys, [&](auto key) { return key > cut.magnitude_bits; })));
 }
 
 TEST(FindCut, IsRightWhereTheScoutsSeeNothing) {
   std::vector<float> values(1 << 16, 1.0F);
-  for (std::size_t j = 32; j < values.size(); j += 64) values[j] = 2.0F;  // every scout falls on one of these
+  for (std::size_t j = 32; j < values.size(); j += 64)
+    values[j] = 2.0F;  // every scout falls on one of these
   EXPECT_EQ(find_cut(values, 5'000).magnitude_bits, kernels::magnitude_bits(1.0F));
   EXPECT_EQ(find_cut(values, 1'000).magnitude_bits, kernels::magnitude_bits(2.0F));
 }

@@ -16,7 +16,8 @@ namespace {
 using plan::kScaleGroup;
 using plan::ValueCode;
 
-// What f16, int8 and int4 have in common: scales of all groups, padding, coded values of all groups, padding.
+// What f16, int8 and int4 have in common: scales of all groups, padding, coded values of all
+// groups, padding.
 struct ScaledCode {
   std::size_t group_bytes;  // of a full group
   kernels::ScaleBits (*choose_scale)(std::uint32_t max_magnitude);
@@ -35,24 +36,30 @@ const ScaledCode& scaled(ValueCode code) {
   return kAll.at(static_cast<std::size_t>(code) - static_cast<std::size_t>(ValueCode::kF16));
 }
 
-std::size_t used_bytes(const ScaledCode& code, std::size_t count) { return plan::divide_up(count * code.group_bytes, kScaleGroup); }
+std::size_t used_bytes(const ScaledCode& code, std::size_t count) {
+  return plan::divide_up(count * code.group_bytes, kScaleGroup);
+}
 
-std::size_t write_scaled(const ScaledCode& code, std::span<float> values, std::byte* out, const OnDifferences& on_differences) {
+std::size_t write_scaled(const ScaledCode& code, std::span<float> values, std::byte* out,
+                         const OnDifferences& on_differences) {
   const std::size_t groups = plan::divide_up(values.size(), kScaleGroup);
   std::byte* coded = out + pad(out, groups * sizeof(kernels::ScaleBits));
   std::array<float, kScaleGroup> differences;
   for (std::size_t g = 0; g < groups; ++g) {
     const std::size_t begin = g * kScaleGroup;
-    const auto group = values.subspan(begin, std::min<std::size_t>(kScaleGroup, values.size() - begin));
+    const auto group =
+        values.subspan(begin, std::min<std::size_t>(kScaleGroup, values.size() - begin));
     const kernels::ScaleBits scale = code.choose_scale(kernels::max_magnitude(group));
     std::memcpy(out + g * sizeof(scale), &scale, sizeof(scale));
-    code.encode(group, kernels::scale_value(scale), coded + g * code.group_bytes, differences.data());
+    code.encode(group, kernels::scale_value(scale), coded + g * code.group_bytes,
+                differences.data());
     on_differences(begin, std::span(differences).first(group.size()));
   }
   return static_cast<std::size_t>(coded - out) + pad(coded, used_bytes(code, values.size()));
 }
 
-const char* read_scaled(const ScaledCode& code, std::span<const std::byte> stream, std::span<float> values) {
+const char* read_scaled(const ScaledCode& code, std::span<const std::byte> stream,
+                        std::span<float> values) {
   const std::size_t groups = plan::divide_up(values.size(), kScaleGroup);
   const std::size_t scale_bytes = groups * sizeof(kernels::ScaleBits);
   const auto coded = stream.subspan(plan::padded(scale_bytes));
@@ -63,8 +70,10 @@ const char* read_scaled(const ScaledCode& code, std::span<const std::byte> strea
     std::memcpy(&scale, stream.data() + g * sizeof(scale), sizeof(scale));
     if (!code.is_scale(scale)) return "a scale that no sender chooses";
     const std::size_t begin = g * kScaleGroup;
-    const auto group = values.subspan(begin, std::min<std::size_t>(kScaleGroup, values.size() - begin));
-    if (!code.decode(coded.data() + g * code.group_bytes, kernels::scale_value(scale), group)) return "a value that no sender writes";
+    const auto group =
+        values.subspan(begin, std::min<std::size_t>(kScaleGroup, values.size() - begin));
+    if (!code.decode(coded.data() + g * code.group_bytes, kernels::scale_value(scale), group))
+      return "a value that no sender writes";
   }
   return nullptr;
 }
@@ -86,14 +95,18 @@ void require_finite(std::span<const float> values) {
   require(kernels::max_magnitude(values) < kernels::kInfinityBits, "encode: a value is not finite");
 }
 
-std::size_t write_values(ValueCode code, std::span<float> values, std::byte* out, const OnDifferences& on_differences) {
+std::size_t write_values(ValueCode code, std::span<float> values, std::byte* out,
+                         const OnDifferences& on_differences) {
   if (values.empty()) return 0;
-  return code == ValueCode::kF32 ? write_plain(values, out) : write_scaled(scaled(code), values, out, on_differences);
+  return code == ValueCode::kF32 ? write_plain(values, out)
+                                 : write_scaled(scaled(code), values, out, on_differences);
 }
 
-const char* read_values(ValueCode code, std::span<const std::byte> stream, std::span<float> values) {
+const char* read_values(ValueCode code, std::span<const std::byte> stream,
+                        std::span<float> values) {
   if (values.empty()) return nullptr;
-  return code == ValueCode::kF32 ? read_plain(stream, values) : read_scaled(scaled(code), stream, values);
+  return code == ValueCode::kF32 ? read_plain(stream, values)
+                                 : read_scaled(scaled(code), stream, values);
 }
 
 }  // namespace pliant::compress

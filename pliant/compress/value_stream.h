@@ -16,11 +16,14 @@ using OnDifferences = std::function<void(std::size_t begin, std::span<const floa
 // ContractError if any is infinite or NaN.
 void require_finite(std::span<const float> values);
 
-// Finite values to `out`, which has plan::value_stream_bytes bytes; returns the bytes written. `values` become what a reader
-// makes of them. f32 has no differences and calls nobody.
-[[nodiscard]] std::size_t write_values(plan::ValueCode code, std::span<float> values, std::byte* out, const OnDifferences& on_differences);
+// Finite values to `out`, which has plan::value_stream_bytes bytes; returns the bytes written.
+// `values` become what a reader makes of them. f32 has no differences and calls nobody.
+[[nodiscard]] std::size_t write_values(plan::ValueCode code, std::span<float> values,
+                                       std::byte* out, const OnDifferences& on_differences);
 
-// Fills `values` from a stream of exactly plan::value_stream_bytes. Returns what is wrong with it, or nullptr.
-[[nodiscard]] const char* read_values(plan::ValueCode code, std::span<const std::byte> stream, std::span<float> values);
+// Fills `values` from a stream of exactly plan::value_stream_bytes. Returns what is wrong with it,
+// or nullptr.
+[[nodiscard]] const char* read_values(plan::ValueCode code, std::span<const std::byte> stream,
+                                      std::span<float> values);
 
 }  // namespace pliant::compress

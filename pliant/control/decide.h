@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// From what is known now to the plan in force next. decide() is called once for every exchange whose records are in; mostly
-// nothing has moved and it says so at once. Otherwise all candidates are predicted, the policy names its goal, and the plan in
-// force takes the step towards it that warm-up, ramp and hysteresis allow. No clock, no I/O: ranks that call it with the same
-// bits get the same bits.
+// From what is known now to the plan in force next. decide() is called once for every exchange
+// whose records are in; mostly nothing has moved and it says so at once. Otherwise all candidates
+// are predicted, the policy names its goal, and the plan in force takes the step towards it that
+// warm-up, ramp and hysteresis allow. No clock, no I/O: ranks that call it with the same bits get
+// the same bits.
 #pragma once
 
 #include <array>
@@ -18,11 +19,12 @@
 namespace pliant::control {
 
 struct Inputs {
-  std::int64_t step = 0;                                                  // that the plan will be in force from, for ramp and warm-up
-  model::Inputs model = {};                                               // what predict needs
-  bool changed = false;                                                   // the network is another one since the last call
-  std::array<std::int64_t, plan::kCorrections> last_seen = never_seen();  // step of each correction's last timing; -1: never
-  bool front = false;                                                     // is wanted of every evaluation; changes nothing else
+  std::int64_t step = 0;     // that the plan will be in force from, for ramp and warm-up
+  model::Inputs model = {};  // what predict needs
+  bool changed = false;      // the network is another one since the last call
+  std::array<std::int64_t, plan::kCorrections> last_seen =
+      never_seen();    // step of each correction's last timing; -1: never
+  bool front = false;  // is wanted of every evaluation; changes nothing else
 
   static constexpr std::array<std::int64_t, plan::kCorrections> never_seen() {
     std::array<std::int64_t, plan::kCorrections> never{};
@@ -54,11 +56,13 @@ struct State {
 struct Decision {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
-  std::uint64_t inputs_digest = 0;  // of everything that went in: ranks that decided alike have the same
-  std::string inputs = {};          // for people
-  bool evaluated = false;           // false: nothing had moved
+  std::uint64_t inputs_digest =
+      0;                    // of everything that went in: ranks that decided alike have the same
+  std::string inputs = {};  // for people
+  bool evaluated = false;   // false: nothing had moved
   int candidates = 0;
-  std::vector<model::Prediction> front = {};  // of what was evaluated, if the plan changed or it was asked for
+  std::vector<model::Prediction> front =
+      {};  // of what was evaluated, if the plan changed or it was asked for
   std::optional<model::Prediction> chosen = {};
   plan::Plan choice = {};
   bool changed = false;
@@ -66,9 +70,11 @@ struct Decision {
   std::string reason = {};  // one sentence
 };
 
-// The plan in force becomes `decision.choice`. If the inputs cannot be predicted from (ContractError of the model) the plan in force
-// stays and the reason says why; the plainest plan that the pins allow, if there was none.
-[[nodiscard]] Decision decide(const Inputs& inputs, const Options& options, State& state, model::PriceBook& book);
+// The plan in force becomes `decision.choice`. If the inputs cannot be predicted from
+// (ContractError of the model) the plan in force stays and the reason says why; the plainest plan
+// that the pins allow, if there was none.
+[[nodiscard]] Decision decide(const Inputs& inputs, const Options& options, State& state,
+                              model::PriceBook& book);
 
 // One line for the choice and one for the reason; with `details` the front too, a line each.
 [[nodiscard]] std::string to_string(const Decision& decision, bool details = false);

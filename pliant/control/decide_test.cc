@@ -11,14 +11,17 @@ namespace {
 // A driver who sees the true link and asks at every step.
 class Drive {
  public:
-  explicit Drive(const char* link, Options options = {}, int ranks = 8, double compute = 0.1, std::size_t length = 10'000'000)
+  explicit Drive(const char* link, Options options = {}, int ranks = 8, double compute = 0.1,
+                 std::size_t length = 10'000'000)
       : options_(std::move(options)) {
     inputs_.model.buckets = {{length, {compute}}};
     inputs_.model.compute = {compute};
     ranks_ = ranks;
     set(link);
   }
-  void set(const char* link) { inputs_.model.world = plan::uniform_world(ranks_, plan::parse_link(link)); }
+  void set(const char* link) {
+    inputs_.model.world = plan::uniform_world(ranks_, plan::parse_link(link));
+  }
   Decision step() {
     Decision decision = decide(inputs_, options_, state_, book_);
     ++inputs_.step;
@@ -60,8 +63,11 @@ TEST(Decide, SlowNetworksEndUpSparse) {
   Drive drive("50mbit,20ms");
   const Decision decision = drive.until(500);
   EXPECT_LE(decision.choice.density, 0.1) << to_string(decision);
-  const auto speed = [&](const plan::Plan& plan) { return model::predict(plan, drive.inputs_.model, drive.book_).speed(); };
-  EXPECT_GE(speed(decision.choice) * Options{}.better, speed(*drive.state_.goal)) << "the goal, or not worth a switch from it";
+  const auto speed = [&](const plan::Plan& plan) {
+    return model::predict(plan, drive.inputs_.model, drive.book_).speed();
+  };
+  EXPECT_GE(speed(decision.choice) * Options{}.better, speed(*drive.state_.goal))
+      << "the goal, or not worth a switch from it";
 }
 
 TEST(Decide, WarmUpIsDenserAndBounded) {
@@ -74,16 +80,20 @@ TEST(Decide, WarmUpIsDenserAndBounded) {
   EXPECT_EQ(drive.until(99).choice, first.choice);
 }
 
-// What was in force for warm-up alone is not defended: the goal is in force at once, however little better.
+// What was in force for warm-up alone is not defended: the goal is in force at once, however little
+// better.
 TEST(Decide, WarmUpEndsWithTheGoal) {
   for (const char* link : {"10gbit,100us", "1gbit,1ms", "200mbit,1ms", "100mbit,5ms"}) {
     Drive drive(link, pinned("updates"), 4, 0.06, 500'000);
     drive.inputs_.model.lanes = 2;
     (void)drive.until(100);
     const Decision decision = drive.step();
-    const auto speed = [&](const plan::Plan& plan) { return model::predict(plan, drive.inputs_.model, drive.book_).speed(); };
+    const auto speed = [&](const plan::Plan& plan) {
+      return model::predict(plan, drive.inputs_.model, drive.book_).speed();
+    };
     ASSERT_EQ(decision.step, 100);
-    EXPECT_GE(speed(decision.choice), 0.9999 * speed(*drive.state_.goal)) << link << ": " << to_string(decision);
+    EXPECT_GE(speed(decision.choice), 0.9999 * speed(*drive.state_.goal))
+        << link << ": " << to_string(decision);
   }
 }
 
@@ -94,8 +104,11 @@ TEST(Decide, WithAdamWarmUpAveragesGradients) {
       Drive drive(link, pinned(pins), 8, 0.1, 1'000'000);
       drive.inputs_.model.adam = true;
       const Decision first = drive.step();
-      const bool averages = first.choice.kind == plan::Kind::kGradients && first.choice.density == 1;
-      EXPECT_EQ(averages, std::string_view(link) == "300mbit,1ms" && std::string_view(pins) == "auto") << to_string(first);
+      const bool averages =
+          first.choice.kind == plan::Kind::kGradients && first.choice.density == 1;
+      EXPECT_EQ(averages,
+                std::string_view(link) == "300mbit,1ms" && std::string_view(pins) == "auto")
+          << to_string(first);
       EXPECT_EQ(drive.until(200).choice.kind, plan::Kind::kUpdates);
     }
   }
@@ -103,13 +116,17 @@ TEST(Decide, WithAdamWarmUpAveragesGradients) {
 
 // Rungs between may be no better by themselves: the ramp must not rest on one of them for good.
 TEST(Decide, TheRampEndsWhereTheGoalIs) {
-  for (const char* link : {"32.06284mbit,416.015us", "48.75568mbit,350.54us", "99.69962mbit,1197us", "20mbit,5ms", "300mbit,100us"}) {
+  for (const char* link : {"32.06284mbit,416.015us", "48.75568mbit,350.54us", "99.69962mbit,1197us",
+                           "20mbit,5ms", "300mbit,100us"}) {
     for (const double compute : {0.005, 0.0117, 0.05}) {
       Drive drive(link, {}, 4, compute, 725'000);
       drive.inputs_.model.lanes = 0;
       (void)drive.until(700);
-      const auto speed = [&](const plan::Plan& plan) { return model::predict(plan, drive.inputs_.model, drive.book_).speed(); };
-      EXPECT_LE(speed(*drive.state_.goal), 1.05001 * speed(*drive.state_.in_force)) << link << ", compute " << compute;
+      const auto speed = [&](const plan::Plan& plan) {
+        return model::predict(plan, drive.inputs_.model, drive.book_).speed();
+      };
+      EXPECT_LE(speed(*drive.state_.goal), 1.05001 * speed(*drive.state_.in_force))
+          << link << ", compute " << compute;
     }
   }
 }
@@ -118,7 +135,8 @@ TEST(Decide, TheRampEndsWhereTheGoalIs) {
 TEST(Decide, HavingBeenDenserIsNoHindrance) {
   Drive drive("10mbit,1ms", pinned("updates srs every=1 late=0"), 8, 0.1, 10'000'000);
   drive.inputs_.step = 100;
-  drive.state_.in_force = plan::parse_plan("updates srs scatter=direct every=1 density=50% values=int4");
+  drive.state_.in_force =
+      plan::parse_plan("updates srs scatter=direct every=1 density=50% values=int4");
   drive.state_.denser = 90;
   drive.state_.before_denser = 0.2;
   EXPECT_EQ(drive.until(140).choice.density, 0.1);
@@ -176,7 +194,8 @@ TEST(Decide, NothingIsEvaluatedWhileNothingMoves) {
   EXPECT_FALSE(decision.changed);
 }
 
-// A better plan without an alarm waits until it has been better three times; with an alarm it does not.
+// A better plan without an alarm waits until it has been better three times; with an alarm it does
+// not.
 TEST(Decide, AChallengerMustLast) {
   Drive slow("100mbit,5ms");
   (void)slow.until(500);
@@ -221,13 +240,16 @@ TEST(Decide, KneeTakesGradientPlans) {
   EXPECT_EQ(drive.until(500).choice.kind, plan::Kind::kGradients);
 }
 
-// Corrections that nobody has seen for long are refreshed, by at most one step in a hundred, and the plan comes back.
+// Corrections that nobody has seen for long are refreshed, by at most one step in a hundred, and
+// the plan comes back.
 TEST(Decide, TrialsAreRareShortAndCheap) {
   Drive drive("200mbit,2ms", pinned("gradients"));
   const plan::Plan settled = drive.until(1000).choice;
   Decision trial;
   int trials = 0;
-  const auto in_force = [&] { return model::predict(settled, drive.inputs_.model, drive.book_).speed(); };
+  const auto in_force = [&] {
+    return model::predict(settled, drive.inputs_.model, drive.book_).speed();
+  };
   while (drive.inputs_.step < 3000) {
     const Decision decision = drive.step();
     if (decision.trial) {
@@ -248,7 +270,9 @@ TEST(Decide, WhatCannotBePredictedChangesNothing) {
   const Decision decision = drive.step();
   EXPECT_EQ(decision.choice, settled);
   EXPECT_FALSE(decision.changed);
-  EXPECT_EQ(decision.reason, "the plan in force stays, since nothing can be predicted: predict: a step computes for -1 s");
+  EXPECT_EQ(
+      decision.reason,
+      "the plan in force stays, since nothing can be predicted: predict: a step computes for -1 s");
   State after = drive.state_;
   after.epoch = before.epoch;
   EXPECT_EQ(after, before);

@@ -10,7 +10,8 @@
 
 namespace pliant::control {
 
-// The Pareto front of (step time, efficiency), by rising step time. Of equals the first stays: candidates come plainest first.
+// The Pareto front of (step time, efficiency), by rising step time. Of equals the first stays:
+// candidates come plainest first.
 [[nodiscard]] std::vector<model::Prediction> front(std::span<const model::Prediction> all);
 
 using Choices = std::vector<const model::Prediction*>;
@@ -19,14 +20,16 @@ using Choices = std::vector<const model::Prediction*>;
 // The largest efficiency / step time; of equals the first. Nothing if there are none.
 [[nodiscard]] const model::Prediction* fastest(const Choices& all);
 
-// The knee of the front of (step time, 1 / gain): both scaled to the front's own range, the point nearest to the corner where
-// both are best, by the sum of its coordinates. Only gradient plans take part.
+// The knee of the front of (step time, 1 / gain): both scaled to the front's own range, the point
+// nearest to the corner where both are best, by the sum of its coordinates. Only gradient plans
+// take part.
 [[nodiscard]] const model::Prediction* knee(const Choices& all);
 
 // The densest; of equally dense ones the one with the most progress per second.
 [[nodiscard]] const model::Prediction* densest(const Choices& all, Seconds longest_step);
 
 // Whether guard-rails let this plan be tried. What is pinned is never guarded.
-[[nodiscard]] bool guarded(const plan::Plan& plan, const plan::Pins& pins, const Guards& guards, bool adam);
+[[nodiscard]] bool guarded(const plan::Plan& plan, const plan::Pins& pins, const Guards& guards,
+                           bool adam);
 
 }  // namespace pliant::control

@@ -16,10 +16,13 @@ namespace {
 
 using model::Prediction;
 
-Prediction point(double step, double efficiency, double gain = 1) { return {.step = {step}, .efficiency = efficiency, .gain = gain}; }
+Prediction point(double step, double efficiency, double gain = 1) {
+  return {.step = {step}, .efficiency = efficiency, .gain = gain};
+}
 
 TEST(Front, KeepsWhatNobodyBeatsInBothRespects) {
-  const std::vector<Prediction> all = {point(3, 1), point(1, 0.5), point(2, 0.4), point(2, 0.8), point(3, 0.9), point(1, 0.5)};
+  const std::vector<Prediction> all = {point(3, 1),   point(1, 0.5), point(2, 0.4),
+                                       point(2, 0.8), point(3, 0.9), point(1, 0.5)};
   const auto kept = front(all);
   ASSERT_EQ(kept.size(), 3U);
   EXPECT_EQ(kept[0].step.value, 1);
@@ -28,17 +31,20 @@ TEST(Front, KeepsWhatNobodyBeatsInBothRespects) {
   EXPECT_EQ(kept[2].efficiency, 1);
 }
 
-// The slow twin: sorted by step, then those that are better than all before them. Few different values, so that many are equal.
+// The slow twin: sorted by step, then those that are better than all before them. Few different
+// values, so that many are equal.
 TEST(Front, IsWhatSortingFinds) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 300; ++trial) {
     std::vector<Prediction> all;
     const auto count = random() % 40;
     for (unsigned i = 0; i < count; ++i)
-      all.push_back(point(static_cast<double>(1 + random() % 12), 0.1 * static_cast<double>(1 + random() % 9), i));
+      all.push_back(point(static_cast<double>(1 + random() % 12),
+                          0.1 * static_cast<double>(1 + random() % 9), i));
     std::vector<Prediction> sorted = all;
-    std::ranges::stable_sort(
-        sorted, [](const Prediction& a, const Prediction& b) { return a.step != b.step ? a.step < b.step : a.efficiency > b.efficiency; });
+    std::ranges::stable_sort(sorted, [](const Prediction& a, const Prediction& b) {
+      return a.step != b.step ? a.step < b.step : a.efficiency > b.efficiency;
+    });
     std::vector<double> expected;  // who they were
     double best = 0;
     for (const Prediction& each : sorted) {
@@ -52,7 +58,8 @@ TEST(Front, IsWhatSortingFinds) {
 }
 
 TEST(Front, ThePoliciesPickTheirPoints) {
-  const std::vector<Prediction> all = {point(1, 0.3, 0.2), point(1.2, 0.7, 0.7), point(2, 0.9, 0.8), point(4, 1, 1)};
+  const std::vector<Prediction> all = {point(1, 0.3, 0.2), point(1.2, 0.7, 0.7), point(2, 0.9, 0.8),
+                                       point(4, 1, 1)};
   EXPECT_EQ(fastest(all_of(all)), &all[1]);
   EXPECT_EQ(knee(all_of(all)), &all[1]);
   EXPECT_EQ(fastest({}), nullptr);
@@ -88,7 +95,8 @@ TEST(Guards, HoldUnlessPinned) {
   EXPECT_TRUE(allowed("gradients union density=0.1%", "density=0.1%"));
 }
 
-// The published table of communication times: N = 8, latency 1 ms; ms for all-gather, shared ring, shared tree at densities 10 %, 1 %, 0.1
+// The published table of communication times: N = 8, latency 1 ms; ms for all-gather, shared ring,
+// shared tree at densities 10 %, 1 %, 0.1
 // %.
 struct Published {
   const char* model;
@@ -109,28 +117,34 @@ constexpr Published kPublished[] = {
     {"ViT", 133.4, 5, {{{1206, 424.3, 779.1}, {127.45, 58, 86.2}, {15.3, 21.4, 16.9}}}},
     {"ViT", 133.4, 1, {{{5973, 2047, 3852}, {601.8, 222.8, 385.2}, {59.68, 36.7, 44.4}}}},
 };
-constexpr std::array<const char*, 3> kCollectives = {"union gather=bruck", "shared/star bcast=binomial reduce=ring",
+constexpr std::array<const char*, 3> kCollectives = {"union gather=bruck",
+                                                     "shared/star bcast=binomial reduce=ring",
                                                      "shared/star bcast=binomial reduce=tree"};
 
-// The published formulas are the prices of three of our plans (exchange_test). knee takes the published winner in every row.
+// The published formulas are the prices of three of our plans (exchange_test). knee takes the
+// published winner in every row.
 TEST(Knee, PicksThePublishedCollectiveInAll36Rows) {
   model::PriceBook book;
   int rows = 0;
   for (const Published& row : kPublished) {
-    model::Inputs inputs{.world = plan::uniform_world(8, plan::link_of(from_bits_per_second(row.gigabits * 1e9), {1e-3})),
-                         .buckets = {{static_cast<std::size_t>(row.million_parameters * 1e6), {1e-9}}},
-                         .compute = {1e-9},
-                         .lanes = 0};
+    model::Inputs inputs{
+        .world =
+            plan::uniform_world(8, plan::link_of(from_bits_per_second(row.gigabits * 1e9), {1e-3})),
+        .buckets = {{static_cast<std::size_t>(row.million_parameters * 1e6), {1e-9}}},
+        .compute = {1e-9},
+        .lanes = 0};
     for (std::size_t d = 0; d < 3; ++d) {
       constexpr std::array densities = {0.1, 0.01, 0.001};
       std::vector<Prediction> all;
       for (const char* collective : kCollectives) {
         const auto plan = plan::parse_plan(
-            fmt::format("gradients {} density={} values=f32 indices=raw32 fuse=all", collective, plan::density_text(densities.at(d))));
+            fmt::format("gradients {} density={} values=f32 indices=raw32 fuse=all", collective,
+                        plan::density_text(densities.at(d))));
         all.push_back(model::predict(plan, inputs, book));
       }
       const auto winner = std::ranges::min_element(row.ms.at(d)) - row.ms.at(d).begin();
-      EXPECT_EQ(knee(all_of(all)) - all.data(), winner) << row.model << ", " << row.gigabits << " Gbit/s, density " << densities.at(d);
+      EXPECT_EQ(knee(all_of(all)) - all.data(), winner)
+          << row.model << ", " << row.gigabits << " Gbit/s, density " << densities.at(d);
       ++rows;
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How plans are chosen, with the guard-rails. Every number may be set; the reasons are those of the starting values.
+// How plans are chosen, with the guard-rails. Every number may be set; the reasons are those of the
+// starting values.
 #pragma once
 
 #include <array>
@@ -10,8 +11,9 @@
 
 namespace pliant::control {
 
-// auto: the largest efficiency / step time. knee: the published policy, the knee of (step time, 1 / gain) over gradient plans. fixed: what
-// is pinned, completed as parse_plan would; nothing is chosen.
+// auto: the largest efficiency / step time. knee: the published policy, the knee of (step time, 1 /
+// gain) over gradient plans. fixed: what is pinned, completed as parse_plan would; nothing is
+// chosen.
 enum class Policy : std::uint8_t { kAuto, kKnee, kFixed };
 inline constexpr std::array kPolicies = {Policy::kAuto, Policy::kKnee, Policy::kFixed};
 constexpr std::string_view to_string(Policy policy) {
@@ -19,10 +21,12 @@ constexpr std::string_view to_string(Policy policy) {
   return names.at(static_cast<std::size_t>(policy));
 }
 
-// What no policy goes beyond, unless the user pinned it. Sparser than this the residual outlives its use: training diverged or lost points.
+// What no policy goes beyond, unless the user pinned it. Sparser than this the residual outlives
+// its use: training diverged or lost points.
 struct Guards {
   double least_density_updates = 0.001;
-  double least_density_gradients = 0.003;  // also for star, whose leader sees one rank's entries only, and for every >= 4
+  double least_density_gradients =
+      0.003;  // also for star, whose leader sees one rank's entries only, and for every >= 4
   int sparse_every = 4;
   int most_every = 8;
   int most_late = 4;
@@ -35,19 +39,22 @@ struct Options {
   plan::CandidateOptions candidates = {};
   Guards guards = {};
 
-  // The first steps move the most: they run at the densest plan whose step takes at most 3x the chosen plan's.
+  // The first steps move the most: they run at the densest plan whose step takes at most 3x the
+  // chosen plan's.
   std::int64_t warm_up_steps = 100;
   double warm_up_slowdown = 3;
 
-  // Getting sparser raises the loss for hundreds of steps if it is sudden: from dense straight to 10 %, then at most 3x per 50 steps. The
-  // ladder of densities has rungs of 10/3, so the limit is a little above 3.
+  // Getting sparser raises the loss for hundreds of steps if it is sudden: from dense straight to
+  // 10 %, then at most 3x per 50 steps. The ladder of densities has rungs of 10/3, so the limit is
+  // a little above 3.
   double ramp_start = 0.1;
   double ramp_factor = 3.4;
   std::int64_t ramp_steps = 50;
 
-  // Hysteresis: another plan must be predicted 5 % better (estimates wander by about that much under noise of 20 %) at three decisions in a
-  // row; at once if the network has just changed, or if it is half as good again. After a switch 20 steps of rest, except while a change
-  // settles: estimates from one or two exchanges are off by 20 %, from six by half of that.
+  // Hysteresis: another plan must be predicted 5 % better (estimates wander by about that much
+  // under noise of 20 %) at three decisions in a row; at once if the network has just changed, or
+  // if it is half as good again. After a switch 20 steps of rest, except while a change settles:
+  // estimates from one or two exchanges are off by 20 %, from six by half of that.
   double better = 1.05;
   int confirmations = 3;
   double better_at_once = 1.5;
@@ -55,19 +62,23 @@ struct Options {
   std::int64_t settling_steps = 10;
   int settling_exchanges = 6;
 
-  // Do no harm: whatever is not predicted to be 3 % better than the engine's own all-reduce every step is not worth its risk.
+  // Do no harm: whatever is not predicted to be 3 % better than the engine's own all-reduce every
+  // step is not worth its risk.
   double better_than_plain = 1.03;
 
-  // A change of kind costs one dense exchange of the old kind and must repay it within this many steps.
+  // A change of kind costs one dense exchange of the old kind and must repay it within this many
+  // steps.
   std::int64_t repay_steps = 200;
 
-  // A correction that has not been seen for 1,000 steps may be refreshed by one step of its scheme, if that is predicted within 1.2x of the
-  // best. Looking for one takes an evaluation: at most one exchange in 250.
+  // A correction that has not been seen for 1,000 steps may be refreshed by one step of its scheme,
+  // if that is predicted within 1.2x of the best. Looking for one takes an evaluation: at most one
+  // exchange in 250.
   std::int64_t stale_steps = 1000;
   std::int64_t trial_period = 250;
   double trial_slowdown = 1.2;
 
-  // Inputs that moved by less since the last evaluation do not start another. Links: or by twice their uncertainty, if that is more.
+  // Inputs that moved by less since the last evaluation do not start another. Links: or by twice
+  // their uncertainty, if that is more.
   double tolerance = 0.15;
 };
 

@@ -13,8 +13,10 @@ namespace pliant::control {
 namespace {
 
 std::string line_of(const model::Prediction& prediction) {
-  return fmt::format("  {} a step, efficiency {:.3g}, {} a step sent, {}\n", pliant::to_string(prediction.step), prediction.efficiency,
-                     pliant::to_string(Bytes{static_cast<std::int64_t>(prediction.bytes)}), to_string(prediction.plan));
+  return fmt::format("  {} a step, efficiency {:.3g}, {} a step sent, {}\n",
+                     pliant::to_string(prediction.step), prediction.efficiency,
+                     pliant::to_string(Bytes{static_cast<std::int64_t>(prediction.bytes)}),
+                     to_string(prediction.plan));
 }
 
 // Each field is named once, for writing and for reading.
@@ -41,12 +43,17 @@ template <typename Number>
 Number number_of(std::string_view text) {
   Number number{};
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (status != std::errc{} || end != text.data() + text.size()) throw InputError(fmt::format("control state: '{}' is not a number", text));
+  if (status != std::errc{} || end != text.data() + text.size())
+    throw InputError(fmt::format("control state: '{}' is not a number", text));
   return number;
 }
 
-std::string text_of(const std::optional<plan::Plan>& plan) { return plan ? to_string(*plan) : "none"; }
-std::string text_of(const std::vector<double>& numbers) { return fmt::format("{}", fmt::join(numbers, " ")); }
+std::string text_of(const std::optional<plan::Plan>& plan) {
+  return plan ? to_string(*plan) : "none";
+}
+std::string text_of(const std::vector<double>& numbers) {
+  return fmt::format("{}", fmt::join(numbers, " "));
+}
 template <typename Number>
 std::string text_of(Number number) {
   return fmt::format("{}", number);
@@ -70,8 +77,10 @@ void read_into(Number& number, std::string_view text) {
 }  // namespace
 
 std::string to_string(const Decision& decision, bool details) {
-  std::string text = fmt::format("step {}, epoch {}: {}{}{}\n  because {}\n", decision.step, decision.epoch, to_string(decision.choice),
-                                 decision.changed ? " (new)" : "", decision.trial ? " (trial)" : "", decision.reason);
+  std::string text =
+      fmt::format("step {}, epoch {}: {}{}{}\n  because {}\n", decision.step, decision.epoch,
+                  to_string(decision.choice), decision.changed ? " (new)" : "",
+                  decision.trial ? " (trial)" : "", decision.reason);
   if (!details || decision.front.empty()) return text;
   text += fmt::format("  given {}; the front of {} plans:\n", decision.inputs, decision.candidates);
   for (const auto& prediction : decision.front) text += line_of(prediction);
@@ -80,7 +89,9 @@ std::string to_string(const Decision& decision, bool details) {
 
 std::string to_text(const State& state) {
   std::string text;
-  visit_fields(state, [&](std::string_view name, const auto& field) { text += fmt::format("{} {}\n", name, text_of(field)); });
+  visit_fields(state, [&](std::string_view name, const auto& field) {
+    text += fmt::format("{} {}\n", name, text_of(field));
+  });
   return text;
 }
 
@@ -102,7 +113,8 @@ State parse_state(std::string_view text) {
     read_into(field, line->second);
     lines.erase(line);
   });
-  if (!lines.empty()) throw InputError(fmt::format("control state: '{}' is not known", lines.begin()->first));
+  if (!lines.empty())
+    throw InputError(fmt::format("control state: '{}' is not known", lines.begin()->first));
   return state;
 }
 

@@ -30,8 +30,9 @@ constexpr double kMostCoding = 4;
 // Of two units that come together the first has no lead, but a level is above 0.
 constexpr double kLeastLead = 1e-9;
 
-// Rounds between two fronts of decisions that changed nothing. A front is some 300 us of work, and on a restless network nearly every
-// round evaluates: this keeps the log's share of a 10 ms step below 0.5 %.
+// Rounds between two fronts of decisions that changed nothing. A front is some 300 us of work, and
+// on a restless network nearly every round evaluates: this keeps the log's share of a 10 ms step
+// below 0.5 %.
 constexpr std::uint64_t kFrontPeriod = 20;
 
 double least(std::span<const Record> records, auto&& of) {
@@ -59,7 +60,8 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
-AdaptivePolicy::AdaptivePolicy(Setup setup, const std::vector<std::size_t>& units) : setup_(std::move(setup)), network_(setup_.ranks) {
+AdaptivePolicy::AdaptivePolicy(Setup setup, const std::vector<std::size_t>& units)
+    : setup_(std::move(setup)), network_(setup_.ranks) {
   note_units(units);
 }
 
@@ -70,17 +72,18 @@ void AdaptivePolicy::note_units(const std::vector<std::size_t>& lengths) {
 }
 
 model::Inputs AdaptivePolicy::inputs() const {
-  model::Inputs inputs{.world = network_.world(),
-                       .buffers = buffers_at_home_ ? 0 : setup_.buffers,
-                       .compute = {compute_.known() ? compute_.value() : kUsualCompute},
-                       .costs = setup_.costs,
-                       .coding = coding_.known() ? std::clamp(coding_.value(), kLeastCoding, kMostCoding) : 1,
-                       .adam = setup_.adam,
-                       .efficiency = setup_.efficiency,
-                       .lanes = setup_.lanes,
-                       .drift = setup_.drift,
-                       .drag = setup_.drag,
-                       .corrections = network_.corrections()};
+  model::Inputs inputs{
+      .world = network_.world(),
+      .buffers = buffers_at_home_ ? 0 : setup_.buffers,
+      .compute = {compute_.known() ? compute_.value() : kUsualCompute},
+      .costs = setup_.costs,
+      .coding = coding_.known() ? std::clamp(coding_.value(), kLeastCoding, kMostCoding) : 1,
+      .adam = setup_.adam,
+      .efficiency = setup_.efficiency,
+      .lanes = setup_.lanes,
+      .drift = setup_.drift,
+      .drag = setup_.drag,
+      .corrections = network_.corrections()};
   if (told_) {
     inputs.world = plan::uniform_world(setup_.ranks, *told_);
     inputs.corrections = {};
@@ -91,12 +94,14 @@ model::Inputs AdaptivePolicy::inputs() const {
   return inputs;
 }
 
-// Each is ready as long before the last as was measured. Those whose turn has not come: by how much of the model came before them, from the
-// first one's time on.
+// Each is ready as long before the last as was measured. Those whose turn has not come: by how much
+// of the model came before them, from the first one's time on.
 void AdaptivePolicy::add_buckets(model::Inputs& inputs) const {
   const double compute = inputs.compute.value;
-  const double spread = !leads_.empty() && leads_.front().known() ? leads_.front().value() : kUsualSpread * compute;
-  const auto total = static_cast<double>(std::accumulate(units_.begin(), units_.end(), std::size_t{0}));
+  const double spread =
+      !leads_.empty() && leads_.front().known() ? leads_.front().value() : kUsualSpread * compute;
+  const auto total =
+      static_cast<double>(std::accumulate(units_.begin(), units_.end(), std::size_t{0}));
   double before = 0;
   double ready = 0;
   for (std::size_t u = 0; u < units_.size(); ++u) {
@@ -112,15 +117,22 @@ void AdaptivePolicy::add_buckets(model::Inputs& inputs) const {
 
 Choice AdaptivePolicy::choose(std::uint64_t round) {
   if (!ran_.empty() && ran_.back().round == round) return *last_;
-  if (!ran_.empty() && ran_.back().round > round) {  // a state was restored: it goes on from an earlier round
+  if (!ran_.empty() &&
+      ran_.back().round > round) {  // a state was restored: it goes on from an earlier round
     ran_.clear();
     front_due_ = round;
   }
-  if (!ran_.empty()) steps_ += ran_.back().plan.kind == plan::Kind::kUpdates ? ran_.back().plan.every : 1;
+  if (!ran_.empty())
+    steps_ += ran_.back().plan.kind == plan::Kind::kUpdates ? ran_.back().plan.every : 1;
   const bool front_due = setup_.front && round >= front_due_;
-  control::Inputs now{.step = steps_, .model = inputs(), .changed = std::exchange(changed_, false), .front = front_due};
-  for (std::size_t c = 0; c < now.last_seen.size(); ++c) now.last_seen[c] = network_.last_seen(c).value_or(-1);
-  const auto decision = std::make_shared<const control::Decision>(control::decide(now, setup_.control, state_, book_));
+  control::Inputs now{.step = steps_,
+                      .model = inputs(),
+                      .changed = std::exchange(changed_, false),
+                      .front = front_due};
+  for (std::size_t c = 0; c < now.last_seen.size(); ++c)
+    now.last_seen[c] = network_.last_seen(c).value_or(-1);
+  const auto decision = std::make_shared<const control::Decision>(
+      control::decide(now, setup_.control, state_, book_));
   if (front_due && decision->evaluated) front_due_ = round + kFrontPeriod;
   last_ = Choice{.plan = decision->choice, .reason = decision->reason, .decision = decision};
   if (decision->chosen) last_->predicted = decision->chosen->exchange;
@@ -144,7 +156,9 @@ void AdaptivePolicy::take_in(std::span<const Record> records) {
   const plan::Plan& plan = ran_.front().plan;
   if (setup_.ranks > 1) {
     model::Inputs then = inputs();
-    then.buffers = least(records, [](const Record& record) { return record.wire[1]; }) > 0 ? setup_.buffers : 0;  // they come second
+    then.buffers = least(records, [](const Record& record) { return record.wire[1]; }) > 0
+                       ? setup_.buffers
+                       : 0;  // they come second
     const auto [weight, correction] = model::weigh_step(plan, then, book_);
     const std::int64_t step = ran_.front().step;
     observe::Batch batch{.exchange = {.step = step,
@@ -155,7 +169,10 @@ void AdaptivePolicy::take_in(std::span<const Record> records) {
     const double control = least(records, [](const Record& record) { return record.control; });
     if (control > 0) {
       const model::Weight gathered = model::PriceBook::weigh_control(sizeof(Record), setup_.ranks);
-      batch.control = {.step = step, .messages = gathered.messages, .bytes = gathered.bytes, .duration = {control}};
+      batch.control = {.step = step,
+                       .messages = gathered.messages,
+                       .bytes = gathered.bytes,
+                       .duration = {control}};
     }
     const auto taken = network_.take(batch);
     changed_ = changed_ || taken.changed;
@@ -174,7 +191,8 @@ void AdaptivePolicy::time(std::span<const Record> records, const Ran& previous) 
   const bool updates = previous.plan.kind == plan::Kind::kUpdates;
   if (least(records, [](const Record& record) { return record.whole; }) <= 0) return;
   const double compute = most(records, [updates](const Record& record) {
-    return record.whole - record.exposed - (updates ? record.coding : 0);  // with gradients the lanes code
+    return record.whole - record.exposed -
+           (updates ? record.coding : 0);  // with gradients the lanes code
   });
   compute_.take(compute / (updates ? previous.plan.every : 1));
   if (updates || leads_.empty()) return;
@@ -184,9 +202,12 @@ void AdaptivePolicy::time(std::span<const Record> records, const Ran& previous) 
 
 // Plain floats are not coded: what little time they take says nothing about the rest.
 void AdaptivePolicy::time_coding(std::span<const Record> records, const plan::Plan& plan) {
-  if (setup_.ranks == 1 || (plan.scheme == plan::Scheme::kDense && plan.values == plan::ValueCode::kF32)) return;
+  if (setup_.ranks == 1 ||
+      (plan.scheme == plan::Scheme::kDense && plan.values == plan::ValueCode::kF32))
+    return;
   const double expected = model::coding_of(plan, inputs()).value;
-  if (expected > 0) coding_.take(most(records, [](const Record& record) { return record.coding; }) / expected);
+  if (expected > 0)
+    coding_.take(most(records, [](const Record& record) { return record.coding; }) / expected);
 }
 
 void AdaptivePolicy::note_ran(std::uint64_t round, const plan::Plan& plan) {
@@ -199,7 +220,8 @@ void AdaptivePolicy::note_result(const plan::Plan& plan, const Result& result) {
   gain_.take(result.gain);
   // Selections that share no more than chance are a measurement too, and a level is above 0.
   if (plan.scheme == plan::Scheme::kUnion) {
-    overlap_.take(std::max(model::overlap_of(result.updated_fraction, plan.density, setup_.ranks), kLeastOverlap));
+    overlap_.take(std::max(model::overlap_of(result.updated_fraction, plan.density, setup_.ranks),
+                           kLeastOverlap));
   }
 }
 
@@ -208,7 +230,8 @@ Outlook AdaptivePolicy::outlook(const plan::Plan& plan) {
   Outlook outlook{.link = network_.link()};
   const model::Inputs now = inputs();
   plan::Plan plainest;
-  if (!setup_.control.candidates.engine_all_reduce) plainest.reduce = plan::AllReduce::kHalvingDoubling;
+  if (!setup_.control.candidates.engine_all_reduce)
+    plainest.reduce = plan::AllReduce::kHalvingDoubling;
   try {
     outlook.wire = model::predict(plan, now, book_).wire;
     if (compute_.known()) outlook.dense_step = model::predict(plainest, now, book_).step;
@@ -223,9 +246,12 @@ void AdaptivePolicy::tell(const std::optional<plan::Link>& link) {
 }
 
 std::string AdaptivePolicy::to_text() const {
-  return fmt::format("costs {}\nsteps {}\ncompute {}\ncoding {}\nleads {}\noverlap {}\ngain {}\ngain_density {}\nnetwork {}\ncontrol\n{}",
-                     one_line(plan::to_text(setup_.costs)), steps_, compute_.value(), coding_.value(), leads_text(leads_), overlap_.value(),
-                     gain_.value(), gain_density_, network_.to_text(), control::to_text(state_));
+  return fmt::format(
+      "costs {}\nsteps {}\ncompute {}\ncoding {}\nleads {}\noverlap {}\ngain {}\ngain_density "
+      "{}\nnetwork {}\ncontrol\n{}",
+      one_line(plan::to_text(setup_.costs)), steps_, compute_.value(), coding_.value(),
+      leads_text(leads_), overlap_.value(), gain_.value(), gain_density_, network_.to_text(),
+      control::to_text(state_));
 }
 
 void AdaptivePolicy::restore(std::string_view text) {
@@ -233,7 +259,8 @@ void AdaptivePolicy::restore(std::string_view text) {
   const auto value = [&](std::string_view key) {
     std::string line;
     std::getline(lines, line);
-    if (!line.starts_with(key)) throw InputError(fmt::format("the policy's state: '{}' where {} was expected", line, key));
+    if (!line.starts_with(key))
+      throw InputError(fmt::format("the policy's state: '{}' where {} was expected", line, key));
     return line.substr(std::min(line.size(), key.size() + 1));
   };
   const auto number = [&](std::string_view key) {
@@ -268,7 +295,8 @@ void AdaptivePolicy::restore(std::string_view text) {
   last_.reset();
 }
 
-plan::CostTable agreed_costs(comm::Communicator& communicator, const plan::CostTable& mine, std::optional<Seconds> deadline) {
+plan::CostTable agreed_costs(comm::Communicator& communicator, const plan::CostTable& mine,
+                             std::optional<Seconds> deadline) {
   plan::CostTable slowest;
   for (const std::string& text : gather_texts(communicator, plan::to_text(mine), deadline)) {
     const plan::CostTable table = plan::parse_cost_table(text);
@@ -277,8 +305,9 @@ plan::CostTable agreed_costs(comm::Communicator& communicator, const plan::CostT
       const auto cost = table.find(operation);
       if (!cost) continue;
       const plan::Cost known = slowest.find(operation).value_or(plan::Cost{});
-      slowest.set(operation, {.ns_per_element = std::max(known.ns_per_element, cost->ns_per_element),
-                              .ns_per_entry = std::max(known.ns_per_entry, cost->ns_per_entry)});
+      slowest.set(operation,
+                  {.ns_per_element = std::max(known.ns_per_element, cost->ns_per_element),
+                   .ns_per_entry = std::max(known.ns_per_entry, cost->ns_per_entry)});
     }
   }
   return slowest;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// plan=auto: what the ranks' records show of the network and of themselves becomes the next plan. Glue only: observe/ makes
-// the estimate, control/ decides; here their inputs are put together from numbers that all ranks hold alike.
+// plan=auto: what the ranks' records show of the network and of themselves becomes the next plan.
+// Glue only: observe/ makes the estimate, control/ decides; here their inputs are put together from
+// numbers that all ranks hold alike.
 #pragma once
 
 #include <deque>
@@ -32,7 +33,8 @@ class AdaptivePolicy final : public Policy {
     double drift = model::kUsualDrift;
     double drag = model::kUsualDrag;
     Log log = {};
-    bool front = false;  // Choice::decision has it now and then, even if nothing changed; need not be the same
+    bool front = false;  // Choice::decision has it now and then, even if nothing changed; need not
+                         // be the same
   };
   AdaptivePolicy(Setup setup, const std::vector<std::size_t>& units);
 
@@ -77,13 +79,16 @@ class AdaptivePolicy final : public Policy {
   bool changed_ = false;
   bool buffers_at_home_ = false;
   std::optional<plan::Link> told_;  // instead of what is measured
-  std::uint64_t front_due_ = 0;     // the round from which on a decision that changes nothing has its front
-  std::int64_t steps_ = 0;          // of training: an exchange of updates is worth `every` of them
-  std::deque<Ran> ran_;             // rounds whose records are still to come, and the one before them
+  std::uint64_t front_due_ =
+      0;                    // the round from which on a decision that changes nothing has its front
+  std::int64_t steps_ = 0;  // of training: an exchange of updates is worth `every` of them
+  std::deque<Ran> ran_;     // rounds whose records are still to come, and the one before them
   std::optional<Choice> last_;
 };
 
 // What codecs cost on the slowest rank, row by row. Collective.
-[[nodiscard]] plan::CostTable agreed_costs(comm::Communicator& communicator, const plan::CostTable& mine, std::optional<Seconds> deadline);
+[[nodiscard]] plan::CostTable agreed_costs(comm::Communicator& communicator,
+                                           const plan::CostTable& mine,
+                                           std::optional<Seconds> deadline);
 
 }  // namespace pliant::engine

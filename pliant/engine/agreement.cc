@@ -26,9 +26,11 @@ Facts parse(const std::string& text) {
   return facts;
 }
 
-// The first fact in which two ranks differ; a fact that only one of them has counts as absent in the other.
+// The first fact in which two ranks differ; a fact that only one of them has counts as absent in
+// the other.
 std::optional<std::string> difference(const Facts& zero, const Facts& other, int rank) {
-  const auto sentence = [rank](const std::string& name, const std::string& a, const std::string& b) {
+  const auto sentence = [rank](const std::string& name, const std::string& a,
+                               const std::string& b) {
     return fmt::format("ranks disagree on {}: rank 0 has {}, rank {} has {}", name, a, rank, b);
   };
   const auto value = [](const Facts& facts, const std::string& name) -> std::optional<std::string> {
@@ -47,7 +49,8 @@ std::optional<std::string> difference(const Facts& zero, const Facts& other, int
 
 }  // namespace
 
-std::vector<std::string> gather_texts(comm::Communicator& communicator, const std::string& mine, std::optional<Seconds> deadline) {
+std::vector<std::string> gather_texts(comm::Communicator& communicator, const std::string& mine,
+                                      std::optional<Seconds> deadline) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto me = static_cast<std::size_t>(communicator.rank());
 
@@ -63,18 +66,21 @@ std::vector<std::string> gather_texts(comm::Communicator& communicator, const st
   std::memcpy(&lengths[kFloats * me], &length, sizeof length);
   exchange::Workspace workspace;
   const auto& bruck = schedule::find_builder(schedule::Collective::kAllGather, "bruck");
-  exchange::run_dense(communicator, bruck, {communicator.size()}, lengths, workspace, {.deadline = deadline});
+  exchange::run_dense(communicator, bruck, {communicator.size()}, lengths, workspace,
+                      {.deadline = deadline});
 
   std::vector<std::string> texts(ranks);
   std::vector<Buffer<std::byte>> rooms(ranks);
   std::vector<comm::Ticket> tickets;
   for (std::size_t r = 0; r < ranks; ++r) {
     rooms[r] = Buffer<std::byte>(length_of(r));
-    if (r != me && length_of(r) > 0) tickets.push_back(communicator.receive(static_cast<int>(r), 1, comm::region_of(rooms[r])));
+    if (r != me && length_of(r) > 0)
+      tickets.push_back(communicator.receive(static_cast<int>(r), 1, comm::region_of(rooms[r])));
   }
   if (!mine.empty()) std::memcpy(rooms[me].data(), mine.data(), mine.size());
   for (std::size_t r = 0; r < ranks; ++r) {
-    if (r != me && !mine.empty()) tickets.push_back(communicator.send(static_cast<int>(r), 1, comm::region_of(rooms[me])));
+    if (r != me && !mine.empty())
+      tickets.push_back(communicator.send(static_cast<int>(r), 1, comm::region_of(rooms[me])));
   }
   for (const auto ticket : tickets) communicator.wait(ticket, {.deadline = deadline, .place = {}});
   for (std::size_t r = 0; r < ranks; ++r) {
@@ -83,10 +89,13 @@ std::vector<std::string> gather_texts(comm::Communicator& communicator, const st
   return texts;
 }
 
-void go_on_unless(comm::Communicator& communicator, const std::string& objection, std::optional<Seconds> deadline) {
+void go_on_unless(comm::Communicator& communicator, const std::string& objection,
+                  std::optional<Seconds> deadline) {
   const auto objections = gather_texts(communicator, objection, deadline);
-  const auto first = std::ranges::find_if(objections, [](const std::string& text) { return !text.empty(); });
-  if (first != objections.end()) throw IoError(fmt::format("rank {}: {}", first - objections.begin(), *first));
+  const auto first =
+      std::ranges::find_if(objections, [](const std::string& text) { return !text.empty(); });
+  if (first != objections.end())
+    throw IoError(fmt::format("rank {}: {}", first - objections.begin(), *first));
 }
 
 void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Seconds> deadline) {
@@ -95,7 +104,8 @@ void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Se
   const auto texts = gather_texts(communicator, text, deadline);
   for (std::size_t r = 1; r < texts.size(); ++r) {
     if (texts[r] == texts[0]) continue;
-    if (const auto why = difference(parse(texts[0]), parse(texts[r]), static_cast<int>(r))) throw Disagreement(*why);
+    if (const auto why = difference(parse(texts[0]), parse(texts[r]), static_cast<int>(r)))
+      throw Disagreement(*why);
   }
 }
 

@@ -18,16 +18,20 @@ class Disagreement : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-using Facts = std::vector<std::pair<std::string, std::string>>;  // name, value; neither has a line break
+using Facts =
+    std::vector<std::pair<std::string, std::string>>;  // name, value; neither has a line break
 
 // Collective. Every rank throws the same Disagreement, or none does.
 void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Seconds> deadline);
 
 // Everybody's text, by rank. Collective.
-[[nodiscard]] std::vector<std::string> gather_texts(comm::Communicator& communicator, const std::string& mine,
+[[nodiscard]] std::vector<std::string> gather_texts(comm::Communicator& communicator,
+                                                    const std::string& mine,
                                                     std::optional<Seconds> deadline);
 
-// Collective. If some rank has an objection (is not empty) every rank throws the first one, as IoError.
-void go_on_unless(comm::Communicator& communicator, const std::string& objection, std::optional<Seconds> deadline);
+// Collective. If some rank has an objection (is not empty) every rank throws the first one, as
+// IoError.
+void go_on_unless(comm::Communicator& communicator, const std::string& objection,
+                  std::optional<Seconds> deadline);
 
 }  // namespace pliant::engine

@@ -16,12 +16,14 @@ constexpr std::size_t kNowhere = ~std::size_t{0};
 }  // namespace
 
 Arrangement::Arrangement(std::vector<std::size_t> parameter_sizes, Units units)
-    : sizes_(std::move(parameter_sizes)), units_(std::move(units)), begins_(sizes_.size(), kNowhere) {
+    : sizes_(std::move(parameter_sizes)),
+      units_(std::move(units)),
+      begins_(sizes_.size(), kNowhere) {
   for (const auto& unit : units_) {
     unit_begins_.push_back(size_);
     for (const int parameter : unit) {
-      require(parameter >= 0 && static_cast<std::size_t>(parameter) < sizes_.size(), "engine: parameter {} of {}", parameter,
-              sizes_.size());
+      require(parameter >= 0 && static_cast<std::size_t>(parameter) < sizes_.size(),
+              "engine: parameter {} of {}", parameter, sizes_.size());
       const auto p = static_cast<std::size_t>(parameter);
       require(begins_[p] == kNowhere, "engine: parameter {} is in two units", parameter);
       begins_[p] = size_;
@@ -29,7 +31,8 @@ Arrangement::Arrangement(std::vector<std::size_t> parameter_sizes, Units units)
     }
   }
   unit_begins_.push_back(size_);
-  for (std::size_t p = 0; p < begins_.size(); ++p) require(begins_[p] != kNowhere, "engine: parameter {} is in no unit", p);
+  for (std::size_t p = 0; p < begins_.size(); ++p)
+    require(begins_[p] != kNowhere, "engine: parameter {} is in no unit", p);
 }
 
 Range Arrangement::place(int parameter) const {
@@ -45,7 +48,8 @@ std::vector<Range> Arrangement::groups(plan::Fusion fusion) const {
   std::vector<std::size_t> lengths;
   for (std::size_t u = 0; u < units_.size(); ++u) lengths.push_back(entries({u, 1}).count);
   std::vector<Range> groups;
-  for (const std::size_t count : plan::group_counts(fusion, lengths)) groups.push_back({groups.empty() ? 0 : groups.back().end(), count});
+  for (const std::size_t count : plan::group_counts(fusion, lengths))
+    groups.push_back({groups.empty() ? 0 : groups.back().end(), count});
   return groups;
 }
 

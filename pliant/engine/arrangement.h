@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Which parameter lies where in the residual, and which are exchanged together.
 //
-// A unit is a run of parameters that travel together, a group is a run of units that the plan fuses. Units are the engine's
-// own: a frame's buckets come and go (DDP cuts them anew after the first step, and again after a restart), while what is
-// selected and in which order it is summed depends on the cut. So units are adopted from the frame's buckets once and kept.
+// A unit is a run of parameters that travel together, a group is a run of units that the plan
+// fuses. Units are the engine's own: a frame's buckets come and go (DDP cuts them anew after the
+// first step, and again after a restart), while what is selected and in which order it is summed
+// depends on the cut. So units are adopted from the frame's buckets once and kept.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +47,8 @@ class Arrangement {
   std::size_t size_ = 0;
 };
 
-// Units before any bucket has been seen: last parameter first, as backward makes them ready, about 25 MiB each.
+// Units before any bucket has been seen: last parameter first, as backward makes them ready, about
+// 25 MiB each.
 [[nodiscard]] Units default_units(std::span<const std::size_t> parameter_sizes);
 
 // The same entries in another order.

@@ -29,7 +29,8 @@ TEST(Arrangement, GroupsCoverAllUnitsInOrder) {
     }
     EXPECT_EQ(next, 4U);
   }
-  EXPECT_EQ(arrangement.groups(plan::Fusion::kTwo).front(), (Range{0, 1})) << "40 and 60 are nearer to halves than 70 and 30";
+  EXPECT_EQ(arrangement.groups(plan::Fusion::kTwo).front(), (Range{0, 1}))
+      << "40 and 60 are nearer to halves than 70 and 30";
   EXPECT_EQ(arrangement.groups(plan::Fusion::kAll).size(), 1U);
 }
 
@@ -43,7 +44,8 @@ TEST(DefaultUnits, HoldEveryParameterOnceLastFirst) {
   const std::vector<std::size_t> sizes(40, 1'000'000);
   const Arrangement arrangement(sizes, default_units(sizes));
   EXPECT_EQ(arrangement.units().front().front(), 39);
-  EXPECT_EQ(arrangement.units().size(), 6U) << "25 MiB are 6.55 million floats: seven parameters each";
+  EXPECT_EQ(arrangement.units().size(), 6U)
+      << "25 MiB are 6.55 million floats: seven parameters each";
 }
 
 TEST(Rearrange, MovesEveryParameterAndBack) {

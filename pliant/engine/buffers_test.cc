@@ -18,13 +18,17 @@ constexpr int kRanks = 3;
 constexpr std::size_t kEntries = 300;
 constexpr std::size_t kBufferEntries = 900;
 
-// A model of one parameter and one buffer that every step of the optimizer changes, or leaves alone.
+// A model of one parameter and one buffer that every step of the optimizer changes, or leaves
+// alone.
 class Worker {
  public:
   Worker(int rank, Communicators communicators, const std::string& plan)
       : rank_(rank),
         engine_(std::move(communicators), {{.name = "p", .size = kEntries}},
-                {.pins = plan::parse_pins(plan), .updates = true, .costs = plan::CostTable{}, .deadline = 60_s},
+                {.pins = plan::parse_pins(plan),
+                 .updates = true,
+                 .costs = plan::CostTable{},
+                 .deadline = 60_s},
                 {{.name = "b", .size = kBufferEntries}}) {
     engine_.rebase(model());
   }
@@ -61,8 +65,9 @@ class Worker {
   Engine engine_;
 };
 
-const std::vector<std::string> kPlans = {"updates every=1 late=0 dense", "updates every=1 late=1 dense",
-                                         "updates every=4 late=2 union density=10%", "updates every=1 late=4 dense"};
+const std::vector<std::string> kPlans = {
+    "updates every=1 late=0 dense", "updates every=1 late=1 dense",
+    "updates every=4 late=2 union density=10%", "updates every=1 late=4 dense"};
 
 TEST(Buffers, StayAtHomeWhileNobodyChangesThem) {
   for (const std::string& plan : kPlans) {
@@ -72,7 +77,8 @@ TEST(Buffers, StayAtHomeWhileNobodyChangesThem) {
       for (int e = 0; e < 16; ++e) worker.train_until_exchange();
       const double at_home = worker.sent_for(4);
       // A rank sends at least (N-1)/N of a dense vector; settling has the buffers either way.
-      EXPECT_LT(at_home, travelling - 3 * kBufferEntries * sizeof(float) * (kRanks - 1) / kRanks) << plan;
+      EXPECT_LT(at_home, travelling - 3 * kBufferEntries * sizeof(float) * (kRanks - 1) / kRanks)
+          << plan;
       EXPECT_EQ(worker.buffer(), std::vector<float>(kBufferEntries, 2.0F)) << plan;
     });
   }
@@ -85,7 +91,8 @@ TEST(Buffers, AreAveragedAgainOnceOneRankChangesIts) {
       for (int e = 0; e < 20; ++e) worker.train_until_exchange();
       if (rank == 1) std::ranges::fill(worker.buffer(), 5.0F);
       for (int e = 0; e < 14; ++e) worker.train_until_exchange();
-      EXPECT_EQ(worker.engine().agreed_buffers().front(), std::vector<float>(kBufferEntries, 3.0F)) << plan << ": without settling";
+      EXPECT_EQ(worker.engine().agreed_buffers().front(), std::vector<float>(kBufferEntries, 3.0F))
+          << plan << ": without settling";
       worker.settle();
       EXPECT_EQ(worker.buffer(), std::vector<float>(kBufferEntries, 3.0F)) << plan;
     });

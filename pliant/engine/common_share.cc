@@ -12,8 +12,9 @@ constexpr std::size_t kBlock = 256;
 
 }  // namespace
 
-// Given what another rank sent of an entry, this rank has on average the common share of it, sent or not: so selection does not bend
-// the measure. That others sent about as much as this rank is taken for granted.
+// Given what another rank sent of an entry, this rank has on average the common share of it, sent
+// or not: so selection does not bend the measure. That others sent about as much as this rank is
+// taken for granted.
 void CommonShare::note(const Landed& landed, int ranks, std::size_t stride) {
   double with_others = 0;
   double own = 0;
@@ -22,7 +23,8 @@ void CommonShare::note(const Landed& landed, int ranks, std::size_t stride) {
     for (std::size_t i = begin; i < end; ++i) {
       if (landed.result[i] == 0) continue;
       const double mine = landed.own_part[i];
-      with_others += (mine + landed.residual[i]) * (ranks * static_cast<double>(landed.result[i]) - mine);
+      with_others +=
+          (mine + landed.residual[i]) * (ranks * static_cast<double>(landed.result[i]) - mine);
       own += mine * mine;
     }
   }
@@ -33,8 +35,13 @@ void CommonShare::note(const Landed& landed, int ranks, std::size_t stride) {
   energies_.if_alike += kWeight * (if_alike - energies_.if_alike);
 }
 
-double CommonShare::value() const { return energies_.if_alike > 0 ? std::clamp(energies_.with_others / energies_.if_alike, 0.0, 1.0) : 1; }
+double CommonShare::value() const {
+  return energies_.if_alike > 0 ? std::clamp(energies_.with_others / energies_.if_alike, 0.0, 1.0)
+                                : 1;
+}
 
-double CommonShare::lengthening(int ranks) const { return 1 / std::sqrt(value() + (1 - value()) / ranks); }
+double CommonShare::lengthening(int ranks) const {
+  return 1 / std::sqrt(value() + (1 - value()) / ranks);
+}
 
 }  // namespace pliant::engine

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
-// How much of a rank's progress the other ranks made too, and what an optimizer that divides by its gradients' size loses by it.
+// How much of a rank's progress the other ranks made too, and what an optimizer that divides by its
+// gradients' size loses by it.
 //
-// A rank's progress is a part that all ranks have in common, and noise of its own batches. Averaging N ranks leaves the common part as
-// it is and the N-th part of the noise's energy. Under plain DDP Adam divides by the size of the *averaged* gradient, noise and all; a
-// rank that trains alone divides by the size of its own gradient, which has N times the noise, so its steps go less far along what is
-// common. With c for the common share of the energy, they are shorter by sqrt(c + (1 - c)/N): lengthening makes up for it.
+// A rank's progress is a part that all ranks have in common, and noise of its own batches.
+// Averaging N ranks leaves the common part as it is and the N-th part of the noise's energy. Under
+// plain DDP Adam divides by the size of the *averaged* gradient, noise and all; a rank that trains
+// alone divides by the size of its own gradient, which has N times the noise, so its steps go less
+// far along what is common. With c for the common share of the energy, they are shorter by sqrt(c +
+// (1 - c)/N): lengthening makes up for it.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +17,8 @@ namespace pliant::engine {
 
 class CommonShare {
  public:
-  struct Landed {                     // one exchange, entry by entry
-    std::span<const float> result;    // the average over ranks; 0: nobody sent it, or it was trimmed
+  struct Landed {                   // one exchange, entry by entry
+    std::span<const float> result;  // the average over ranks; 0: nobody sent it, or it was trimmed
     std::span<const float> own_part;  // this rank's in it
     std::span<const float> residual;  // what this rank has beyond that
   };
@@ -25,7 +28,8 @@ class CommonShare {
   [[nodiscard]] double value() const;                 // 0 to 1; 1 until something has landed
   [[nodiscard]] double lengthening(int ranks) const;  // 1 to sqrt(ranks)
 
-  // Averages over exchanges, the last ones counting most: of the product with what others sent, and of that product if all were alike.
+  // Averages over exchanges, the last ones counting most: of the product with what others sent, and
+  // of that product if all were alike.
   struct Energies {
     double with_others = 0;
     double if_alike = 0;

@@ -14,9 +14,11 @@ namespace {
 constexpr int kRanks = 4;
 constexpr std::size_t kEntries = 20'000;
 
-// Ranks whose progress has a common part with this share of its energy; each sends what is at least `threshold` large.
+// Ranks whose progress has a common part with this share of its energy; each sends what is at least
+// `threshold` large.
 struct World {
-  World(double share, float threshold) : own(kRanks, std::vector<float>(kEntries)), residual(own), result(kEntries) {
+  World(double share, float threshold)
+      : own(kRanks, std::vector<float>(kEntries)), residual(own), result(kEntries) {
     std::mt19937 dice(7);
     std::normal_distribution<double> normal;
     for (std::size_t i = 0; i < kEntries; ++i) {
@@ -31,7 +33,8 @@ struct World {
 
   [[nodiscard]] CommonShare seen_by(std::size_t rank, int exchanges = 100) const {
     CommonShare share;
-    for (int i = 0; i < exchanges; ++i) share.note({.result = result, .own_part = own[rank], .residual = residual[rank]}, kRanks, 1);
+    for (int i = 0; i < exchanges; ++i)
+      share.note({.result = result, .own_part = own[rank], .residual = residual[rank]}, kRanks, 1);
     return share;
   }
 
@@ -49,7 +52,8 @@ class CommonShareTest : public testing::TestWithParam<float> {};
 TEST_P(CommonShareTest, IsFoundWhateverWasSelected) {
   for (const double share : {0.1, 0.3, 0.7, 1.0}) {
     const World world(share, GetParam());
-    for (std::size_t rank = 0; rank < kRanks; ++rank) EXPECT_NEAR(world.seen_by(rank).value(), share, 0.04) << share;
+    for (std::size_t rank = 0; rank < kRanks; ++rank)
+      EXPECT_NEAR(world.seen_by(rank).value(), share, 0.04) << share;
   }
 }
 
@@ -58,7 +62,8 @@ INSTANTIATE_TEST_SUITE_P(Thresholds, CommonShareTest, testing::Values(0.0F, 0.7F
 TEST(CommonShareTest, LengthensByWhatAveragingTakesAway) {
   EXPECT_NEAR(World(1, 0).seen_by(0).lengthening(kRanks), 1, 1e-3);
   EXPECT_NEAR(World(0, 0).seen_by(0).lengthening(kRanks), std::sqrt(kRanks), 0.05);
-  EXPECT_NEAR(World(0.3, 0).seen_by(0).lengthening(kRanks), 1 / std::sqrt(0.3 + 0.7 / kRanks), 0.05);
+  EXPECT_NEAR(World(0.3, 0).seen_by(0).lengthening(kRanks), 1 / std::sqrt(0.3 + 0.7 / kRanks),
+              0.05);
 }
 
 TEST(CommonShareTest, LearnsOverExchanges) {
@@ -70,7 +75,9 @@ TEST(CommonShareTest, LearnsOverExchanges) {
 TEST(CommonShareTest, TakesASample) {
   const World world(0.3, 0);
   CommonShare share;
-  for (int i = 0; i < 100; ++i) share.note({.result = world.result, .own_part = world.own[0], .residual = world.residual[0]}, kRanks, 4);
+  for (int i = 0; i < 100; ++i)
+    share.note({.result = world.result, .own_part = world.own[0], .residual = world.residual[0]},
+               kRanks, 4);
   EXPECT_NEAR(share.value(), 0.3, 0.06);
 }
 
@@ -86,7 +93,8 @@ TEST(CommonShareTest, LearnsNothingFromNonsense) {
   const double before = share.value();
   std::vector<float> broken = world.result;
   broken[5] = NAN;
-  share.note({.result = broken, .own_part = world.own[0], .residual = world.residual[0]}, kRanks, 1);
+  share.note({.result = broken, .own_part = world.own[0], .residual = world.residual[0]}, kRanks,
+             1);
   const std::vector<float> nothing(kEntries);
   share.note({.result = nothing, .own_part = nothing, .residual = nothing}, kRanks, 1);
   EXPECT_EQ(share.value(), before);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What both kinds of exchange work with: lanes, the records' lane, the first fault, and the tallies for the summary.
+// What both kinds of exchange work with: lanes, the records' lane, the first fault, and the tallies
+// for the summary.
 #pragma once
 
 #include <memory>
@@ -62,7 +63,7 @@ struct Crew {
   Fault fault;
   Tallies tallies;
   std::vector<std::unique_ptr<Lane>> lanes;  // at least one
-  std::unique_ptr<Lane> control_lane;        // none: the first lane's communicator serves, in the caller
+  std::unique_ptr<Lane> control_lane;  // none: the first lane's communicator serves, in the caller
   std::unique_ptr<Records> records;
   std::unique_ptr<Journal> journal;  // none: nobody wants to know
   CommonShare common_share;          // updates, with an optimizer that divides by a second moment

@@ -26,15 +26,22 @@ struct Dial {
 
 // A dial that writes one number of the guard-rails, of control or of efficiency.
 template <typename Part, typename Number>
-Dial dial(std::string name, Part Options::*part, Number Part::*number, double least, double most = kNoLimit) {
-  return {std::move(name), least, most, [=](Options& options, double value) { options.*part.*number = static_cast<Number>(value); },
-          std::is_integral_v<Number>};
+Dial dial(std::string name, Part Options::*part, Number Part::*number, double least,
+          double most = kNoLimit) {
+  return {
+      std::move(name), least, most,
+      [=](Options& options, double value) { options.*part.*number = static_cast<Number>(value); },
+      std::is_integral_v<Number>};
 }
 
 template <typename Number>
-Dial guard(std::string name, Number control::Guards::*number, double least, double most = kNoLimit) {
+Dial guard(std::string name, Number control::Guards::*number, double least,
+           double most = kNoLimit) {
   return {std::move(name), least, most,
-          [=](Options& options, double value) { options.control.guards.*number = static_cast<Number>(value); }, std::is_integral_v<Number>};
+          [=](Options& options, double value) {
+            options.control.guards.*number = static_cast<Number>(value);
+          },
+          std::is_integral_v<Number>};
 }
 
 const std::vector<Dial>& dials() {
@@ -88,12 +95,14 @@ const std::vector<Dial>& dials() {
 
 void turn_dial(Options& options, std::string_view name, double value) {
   const auto found = std::ranges::find(dials(), name, &Dial::name);
-  if (found == dials().end()) throw InputError(fmt::format("there is no dial '{}'{}", name, suggestion(name, dial_names())));
-  const bool fits = std::isfinite(value) && value >= found->least && value <= found->most && (!found->whole || value == std::floor(value));
+  if (found == dials().end())
+    throw InputError(fmt::format("there is no dial '{}'{}", name, suggestion(name, dial_names())));
+  const bool fits = std::isfinite(value) && value >= found->least && value <= found->most &&
+                    (!found->whole || value == std::floor(value));
   if (!fits) {
     const std::string most = found->most == kNoLimit ? "up" : fmt::format("to {:g}", found->most);
-    throw InputError(
-        fmt::format("dial {}={:g}: it goes from {:g} {}{}", name, value, found->least, most, found->whole ? ", in whole numbers" : ""));
+    throw InputError(fmt::format("dial {}={:g}: it goes from {:g} {}{}", name, value, found->least,
+                                 most, found->whole ? ", in whole numbers" : ""));
   }
   found->turn(options, value);
 }

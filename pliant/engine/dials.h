@@ -10,7 +10,8 @@
 
 namespace pliant::engine {
 
-// "p" turns both exponents. Throws InputError that names the dial, with the nearest known name or the range it must be in.
+// "p" turns both exponents. Throws InputError that names the dial, with the nearest known name or
+// the range it must be in.
 void turn_dial(Options& options, std::string_view name, double value);
 
 [[nodiscard]] std::vector<std::string> dial_names();

@@ -36,14 +36,16 @@ constexpr int kVoidsInARow = 3;
 // So many exchanges in a row find no rank's buffers changed, then they stay at home.
 constexpr int kStillAfter = 8;
 
-// The way from one kind to the other: everything unsent is sent, so that nothing of the old kind is left.
+// The way from one kind to the other: everything unsent is sent, so that nothing of the old kind is
+// left.
 plan::Plan flush_of(plan::Kind kind, const std::optional<plan::Plan>& in_force) {
   if (kind == plan::Kind::kGradients) return {};
   const int every = in_force && in_force->kind == plan::Kind::kUpdates ? in_force->every : 1;
   return {.kind = plan::Kind::kUpdates, .every = every, .late = 0, .scheme = plan::Scheme::kDense};
 }
 
-// How many exchanges are sent before one has landed for certain, on a rank that trains as on one that settles.
+// How many exchanges are sent before one has landed for certain, on a rank that trains as on one
+// that settles.
 std::uint64_t lag_of(const std::optional<plan::Plan>& plan) {
   if (!plan || plan->kind == plan::Kind::kGradients) return 1;
   return static_cast<std::uint64_t>(std::max(1, (plan->late + plan->every - 1) / plan->every));
@@ -75,7 +77,8 @@ std::optional<std::string> text_of(const std::exception_ptr& failure) {
 
 class Engine::Impl {
  public:
-  Impl(Communicators communicators, std::vector<Parameter> parameters, Options options, std::vector<Parameter> buffers)
+  Impl(Communicators communicators, std::vector<Parameter> parameters, Options options,
+       std::vector<Parameter> buffers)
       : parameters_(std::move(parameters)),
         buffers_(std::move(buffers)),
         options_(overheard(std::move(options))),
@@ -86,17 +89,25 @@ class Engine::Impl {
     std::unique_ptr<RunLog> log = open_log(options_, *communicators.control);
     ranks_ = communicators.control->size();
     threads_ = !communicators.lanes.empty();
-    own_all_reduce_ = (threads_ ? communicators.lanes.front() : communicators.control)->capabilities().own_all_reduce;
-    costs_ = agreed_costs(*communicators.control, options_.costs ? *options_.costs : compress::measure_costs(), options_.deadline);
+    own_all_reduce_ = (threads_ ? communicators.lanes.front() : communicators.control)
+                          ->capabilities()
+                          .own_all_reduce;
+    costs_ = agreed_costs(*communicators.control,
+                          options_.costs ? *options_.costs : compress::measure_costs(),
+                          options_.deadline);
     voids_.assign(static_cast<std::size_t>(communicators.control->size()), 0);
     if (communicators.lanes.empty()) {
-      crew_.lanes.push_back(std::make_unique<Lane>(std::move(communicators.control), Threading::kCaller));
+      crew_.lanes.push_back(
+          std::make_unique<Lane>(std::move(communicators.control), Threading::kCaller));
     } else {
       for (auto& communicator : communicators.lanes) {
-        require(communicator->capabilities().threads, "engine: lanes over a communicator that allows no threads");
-        crew_.lanes.push_back(std::make_unique<Lane>(std::move(communicator), Threading::kOwnThread));
+        require(communicator->capabilities().threads,
+                "engine: lanes over a communicator that allows no threads");
+        crew_.lanes.push_back(
+            std::make_unique<Lane>(std::move(communicator), Threading::kOwnThread));
       }
-      crew_.control_lane = std::make_unique<Lane>(std::move(communicators.control), Threading::kOwnThread);
+      crew_.control_lane =
+          std::make_unique<Lane>(std::move(communicators.control), Threading::kOwnThread);
     }
     Lane& lane = crew_.control_lane != nullptr ? *crew_.control_lane : *crew_.lanes.front();
     crew_.records = std::make_unique<Records>(lane, crew_.fault, options_.deadline, kRecordTag);
@@ -111,7 +122,8 @@ class Engine::Impl {
 
   void begin_step() {
     require(!closed_, "engine: it is closed");
-    require(kind_ == plan::Kind::kGradients || gradients_.step_is_open(), "engine: gradients were submitted under a plan of kind updates");
+    require(kind_ == plan::Kind::kGradients || gradients_.step_is_open(),
+            "engine: gradients were submitted under a plan of kind updates");
     crew_.fault.check();
     if (!gradients_.step_is_open()) open_step();
   }
@@ -122,9 +134,11 @@ class Engine::Impl {
   }
 
   void average(Tensors gradients) {
-    require(gradients.size() == parameters_.size(), "engine: {} gradients of {} parameters", gradients.size(), parameters_.size());
+    require(gradients.size() == parameters_.size(), "engine: {} gradients of {} parameters",
+            gradients.size(), parameters_.size());
     Submission submission;
-    for (std::size_t p = 0; p < gradients.size(); ++p) submission.pieces.push_back({static_cast<int>(p), gradients[p]});
+    for (std::size_t p = 0; p < gradients.size(); ++p)
+      submission.pieces.push_back({static_cast<int>(p), gradients[p]});
     const auto landed = std::make_shared<std::promise<void>>();
     submission.done = [landed](const std::exception_ptr& why) {
       if (why) {
@@ -138,7 +152,8 @@ class Engine::Impl {
   }
 
   void end_step() {
-    require(!gradients_.step_is_open(), "engine: step {} is not complete: some parameters were not submitted", round_);
+    require(!gradients_.step_is_open(),
+            "engine: step {} is not complete: some parameters were not submitted", round_);
     gradients_.wait();
     crew_.fault.check();
   }
@@ -156,7 +171,8 @@ class Engine::Impl {
     Stepped stepped;
     const Working working(crew_);
     if (crew_.journal != nullptr)
-      crew_.journal->begin_step(working.began(), coming_ ? *coming_ : plan(), epoch_of(coming_ ? *coming_ : plan()));
+      crew_.journal->begin_step(working.began(), coming_ ? *coming_ : plan(),
+                                epoch_of(coming_ ? *coming_ : plan()));
     ++own_steps_;
     updates_->forget_sent();
     while (updates_->next() && updates_->next()->due <= own_steps_) {
@@ -177,7 +193,8 @@ class Engine::Impl {
 
   void meet(const Model& model) {
     crew_.fault.check();
-    if (kind_ == plan::Kind::kUpdates && updates_ != nullptr && updates_->based()) updates_->set_aside(model);
+    if (kind_ == plan::Kind::kUpdates && updates_ != nullptr && updates_->based())
+      updates_->set_aside(model);
     try {
       if (!exchange_until_all_are_here(model)) return;
       updates_->return_to_base(model);
@@ -190,7 +207,9 @@ class Engine::Impl {
 
   void rebase(const Model& model) {
     if (kind_ != plan::Kind::kUpdates) return;  // gradients have no base
-    if (updates_ == nullptr) updates_ = std::make_unique<Updates>(crew_, options_, sizes_of(parameters_), sizes_of(buffers_));
+    if (updates_ == nullptr)
+      updates_ =
+          std::make_unique<Updates>(crew_, options_, sizes_of(parameters_), sizes_of(buffers_));
     updates_->rebase(model);
     if (crew_.journal != nullptr) crew_.journal->give_up_landings();
     own_steps_ = 0;
@@ -202,8 +221,12 @@ class Engine::Impl {
     }
   }
 
-  [[nodiscard]] std::vector<std::vector<float>> base() const { return agreed(&Updates::parameters, parameters_); }
-  [[nodiscard]] std::vector<std::vector<float>> agreed_buffers() const { return agreed(&Updates::buffers, buffers_); }
+  [[nodiscard]] std::vector<std::vector<float>> base() const {
+    return agreed(&Updates::parameters, parameters_);
+  }
+  [[nodiscard]] std::vector<std::vector<float>> agreed_buffers() const {
+    return agreed(&Updates::buffers, buffers_);
+  }
 
   void clear_at_sent(Tensors tensors) const {
     if (updates_ != nullptr) updates_->clear_at_sent(tensors);
@@ -221,7 +244,8 @@ class Engine::Impl {
   void set_plan(const plan::Pins& pins) {
     pins_ = pins;
     if (is_complete(pins) || options_.control.policy == control::Policy::kFixed || ranks_ == 1) {
-      policy_ = std::make_unique<FixedPolicy>(pins, options_.warm_up, options_.warm_up_steps, make_onlooker());
+      policy_ = std::make_unique<FixedPolicy>(pins, options_.warm_up, options_.warm_up_steps,
+                                              make_onlooker());
       return;
     }
     policy_ = make_adaptive(pins, options_.control.policy);
@@ -233,37 +257,48 @@ class Engine::Impl {
     policy_->tell(link);
   }
 
-  [[nodiscard]] std::unique_ptr<Policy> make_adaptive(const plan::Pins& pins, control::Policy how) const {
-    AdaptivePolicy::Setup setup{.ranks = ranks_,
-                                .lanes = threads_ ? static_cast<int>(crew_.lanes.size()) : 0,
-                                .buffers = total_of(buffers_),
-                                .adam = options_.adam,
-                                .costs = costs_,
-                                .control = options_.control,
-                                .efficiency = options_.efficiency,
-                                .drift = options_.drift,
-                                .drag = options_.drag,
-                                .log = how == control::Policy::kFixed ? Log() : options_.log,
-                                .front = crew_.journal != nullptr && crew_.journal->log() != nullptr};
+  [[nodiscard]] std::unique_ptr<Policy> make_adaptive(const plan::Pins& pins,
+                                                      control::Policy how) const {
+    AdaptivePolicy::Setup setup{
+        .ranks = ranks_,
+        .lanes = threads_ ? static_cast<int>(crew_.lanes.size()) : 0,
+        .buffers = total_of(buffers_),
+        .adam = options_.adam,
+        .costs = costs_,
+        .control = options_.control,
+        .efficiency = options_.efficiency,
+        .drift = options_.drift,
+        .drag = options_.drag,
+        .log = how == control::Policy::kFixed ? Log() : options_.log,
+        .front = crew_.journal != nullptr && crew_.journal->log() != nullptr};
     setup.control.policy = how;
-    setup.control.candidates = {.pins = pins, .updates = options_.updates, .engine_all_reduce = own_all_reduce_, .shared = options_.shared};
+    setup.control.candidates = {.pins = pins,
+                                .updates = options_.updates,
+                                .engine_all_reduce = own_all_reduce_,
+                                .shared = options_.shared};
     return std::make_unique<AdaptivePolicy>(std::move(setup), gradients_.unit_lengths());
   }
 
   // What a fixed plan should take is of interest to the log alone.
   [[nodiscard]] std::unique_ptr<Policy> make_onlooker() const {
-    return crew_.journal == nullptr || ranks_ == 1 ? nullptr : make_adaptive({}, control::Policy::kFixed);
+    return crew_.journal == nullptr || ranks_ == 1 ? nullptr
+                                                   : make_adaptive({}, control::Policy::kFixed);
   }
 
   [[nodiscard]] plan::Plan plan() const { return plan_ ? *plan_ : policy_->choose(round_).plan; }
 
   [[nodiscard]] Summary summary() const {
-    Summary summary{.plan = to_string(plan()), .epoch = epoch_, .steps = round_, .own_steps = own_steps_, .lengthening = lengthening()};
+    Summary summary{.plan = to_string(plan()),
+                    .epoch = epoch_,
+                    .steps = round_,
+                    .own_steps = own_steps_,
+                    .lengthening = lengthening()};
     crew_.tallies.write(summary);
     summary.control_sent = crew_.records->total().sent;
     summary.control_time = crew_.records->total().took;
     summary.sent += summary.control_sent;
-    summary.memory = {.residual = gradients_.residual().size_bytes(), .scratch = gradients_.scratch_bytes()};
+    summary.memory = {.residual = gradients_.residual().size_bytes(),
+                      .scratch = gradients_.scratch_bytes()};
     if (updates_ != nullptr) {
       summary.memory.residual += updates_->parameters().residual.span().size_bytes();
       summary.memory.base = updates_->parameters().base.span().size_bytes();
@@ -276,7 +311,8 @@ class Engine::Impl {
 
   [[nodiscard]] State state() {
     end_step();
-    State state{.step = round_, .epoch = epoch_, .plan = to_string(plan()), .policy = policy_->to_text()};
+    State state{
+        .step = round_, .epoch = epoch_, .plan = to_string(plan()), .policy = policy_->to_text()};
     if (kind_ == plan::Kind::kUpdates && updates_ != nullptr && updates_->based()) {
       state.updates = true;
       state.units = gradients_.arrangement().units();
@@ -292,7 +328,8 @@ class Engine::Impl {
   }
 
   void restore(const State& state) {
-    require(!gradients_.step_is_open(), "engine: a state cannot be restored in the middle of a step");
+    require(!gradients_.step_is_open(),
+            "engine: a state cannot be restored in the middle of a step");
     gradients_.wait();
     for (const auto& lane : crew_.lanes) lane->drain();
     tell_the_rest();
@@ -305,7 +342,9 @@ class Engine::Impl {
     results_.clear();
     gradients_.forget();
     if (state.updates) {
-      if (updates_ == nullptr) updates_ = std::make_unique<Updates>(crew_, options_, sizes_of(parameters_), sizes_of(buffers_));
+      if (updates_ == nullptr)
+        updates_ =
+            std::make_unique<Updates>(crew_, options_, sizes_of(parameters_), sizes_of(buffers_));
       updates_->read(state);
       own_steps_ = state.own_steps;
       next_exchange_ = state.next_exchange;
@@ -354,7 +393,9 @@ class Engine::Impl {
   void message(Severity severity, std::string_view text) {
     if (RunLog* log = run_log()) log->message(severity, text);
   }
-  [[nodiscard]] std::string latest() const { return crew_.journal != nullptr ? crew_.journal->latest() : std::string(); }
+  [[nodiscard]] std::string latest() const {
+    return crew_.journal != nullptr ? crew_.journal->latest() : std::string();
+  }
 
  private:
   enum class Settling : std::uint8_t { kNo, kYes };
@@ -384,8 +425,10 @@ class Engine::Impl {
     return options;
   }
 
-  [[nodiscard]] std::vector<std::vector<float>> agreed(const Side& (Updates::*side)() const, const std::vector<Parameter>& list) const {
-    require(updates_ != nullptr && updates_->based(), "engine: there is no base: the plan is of kind gradients");
+  [[nodiscard]] std::vector<std::vector<float>> agreed(const Side& (Updates::*side)() const,
+                                                       const std::vector<Parameter>& list) const {
+    require(updates_ != nullptr && updates_->based(),
+            "engine: there is no base: the plan is of kind gradients");
     std::vector<std::vector<float>> tensors;
     std::size_t begin = 0;
     for (const Parameter& tensor : list) {
@@ -396,8 +439,9 @@ class Engine::Impl {
     return tensors;
   }
 
-  // A rank that has come here goes on exchanging with those that have not, until one exchange finds everybody here and is not
-  // void. Returns whether there is still a base: the last exchange may have been one that changes the kind, on all ranks.
+  // A rank that has come here goes on exchanging with those that have not, until one exchange finds
+  // everybody here and is not void. Returns whether there is still a base: the last exchange may
+  // have been one that changes the kind, on all ranks.
   bool exchange_until_all_are_here(const Model& model) {
     crew_.fault.check();
     if (kind_ != plan::Kind::kUpdates) {
@@ -417,7 +461,8 @@ class Engine::Impl {
   void open_step() {
     gradients_.wait();
     policy_->note_units(gradients_.unit_lengths());
-    if (round_ > 0 && gradients_.last_result().updated_fraction > 0) results_[round_ - 1] = gradients_.last_result();
+    if (round_ > 0 && gradients_.last_result().updated_fraction > 0)
+      results_[round_ - 1] = gradients_.last_result();
     const Choice choice = choose();
     const bool leaving = choice.plan.kind != plan::Kind::kGradients;
     adopt(leaving ? flush_of(plan::Kind::kGradients, plan_) : choice.plan, choice);
@@ -446,21 +491,23 @@ class Engine::Impl {
     const std::uint64_t lag = lag_of(plan_);
     adopt(next, choice);
     if (crew_.journal != nullptr) crew_.journal->send(round_, next, epoch_, policy_->outlook(next));
-    Updates::Sending sending{.number = round_,
-                             .sent = own_steps_,
-                             .due = own_steps_ + (at_once ? 0 : static_cast<std::uint64_t>(next.late)),
-                             .plan = next,
-                             .epoch = epoch_,
-                             .flags = static_cast<std::uint16_t>(settling == Settling::kYes ? kSettling : 0),
-                             .with_buffers = settling == Settling::kYes || leaving || !buffers_are_still(),
-                             .rates = rates_,
-                             .deadline = patience(choice)};
+    Updates::Sending sending{
+        .number = round_,
+        .sent = own_steps_,
+        .due = own_steps_ + (at_once ? 0 : static_cast<std::uint64_t>(next.late)),
+        .plan = next,
+        .epoch = epoch_,
+        .flags = static_cast<std::uint16_t>(settling == Settling::kYes ? kSettling : 0),
+        .with_buffers = settling == Settling::kYes || leaving || !buffers_are_still(),
+        .rates = rates_,
+        .deadline = patience(choice)};
     if (round_ > lag) sending.hashed = round_ - 1 - lag;
     ++round_;
     next_exchange_ = own_steps_ + static_cast<std::uint64_t>(next.every);
     Exchanged exchanged{.finite = updates_->send(model, sending)};
     if (at_once) exchanged.is_void = land(model);
-    if (leaving && !exchanged.is_void) {  // a void sent everything back to the residual: the next exchange flushes it
+    if (leaving && !exchanged.is_void) {  // a void sent everything back to the residual: the next
+                                          // exchange flushes it
       updates_->forget_base();
       gradients_.forget();
       kind_ = plan::Kind::kGradients;
@@ -472,7 +519,8 @@ class Engine::Impl {
   bool land(const Model& model) {
     const Updates::Sending landing = *updates_->next();
     const auto report = updates_->land(model);
-    if (!report.is_void && report.updated_fraction > 0) results_[landing.number] = {report.updated_fraction, report.aggregate_gain};
+    if (!report.is_void && report.updated_fraction > 0)
+      results_[landing.number] = {report.updated_fraction, report.aggregate_gain};
     return report.is_void;
   }
 
@@ -480,8 +528,9 @@ class Engine::Impl {
     while (updates_->next()) land(model);
   }
 
-  // The plan of this round, from the records of all rounds but the last `lag`: the same ones on every rank, wherever it is with
-  // its landings. By then they have crossed the network beside other exchanges, and nobody waits for them.
+  // The plan of this round, from the records of all rounds but the last `lag`: the same ones on
+  // every rank, wherever it is with its landings. By then they have crossed the network beside
+  // other exchanges, and nobody waits for them.
   [[nodiscard]] Choice choose() {
     const std::uint64_t lag = lag_of(plan_);
     if (round_ > lag) take_in(round_ - lag);
@@ -501,14 +550,16 @@ class Engine::Impl {
       if (crew_.journal != nullptr) crew_.journal->recorded(taken_, records, sent);
       if (const auto why = disagreement(records)) fail(*why);
       if (const auto ran = plans_.find(taken_); ran != plans_.end()) {
-        if (const auto result = results_.find(taken_); result != results_.end()) policy_->note_result(ran->second, result->second);
+        if (const auto result = results_.find(taken_); result != results_.end())
+          policy_->note_result(ran->second, result->second);
       }
       plans_.erase(plans_.begin(), plans_.upper_bound(taken_));
       results_.erase(results_.begin(), results_.upper_bound(taken_));
       for (std::size_t r = 0; r < records.size(); ++r) {
         voids_[r] = (records[r].flags & kNotFinite) != 0 ? voids_[r] + 1 : 0;
         if (voids_[r] >= kVoidsInARow)
-          fail(fmt::format("the progress of rank {} was not finite in {} exchanges in a row", r, kVoidsInARow));
+          fail(fmt::format("the progress of rank {} was not finite in {} exchanges in a row", r,
+                           kVoidsInARow));
       }
       warn_of_rates(records);
       watch_buffers(records);
@@ -517,11 +568,13 @@ class Engine::Impl {
     }
   }
 
-  // Masks and tables that never change need not travel: once no rank's buffers have changed for a while they stay at home, and set out
-  // again when one has told that its own did. What they became meanwhile is their progress, as ever.
+  // Masks and tables that never change need not travel: once no rank's buffers have changed for a
+  // while they stay at home, and set out again when one has told that its own did. What they became
+  // meanwhile is their progress, as ever.
   void watch_buffers(std::span<const Record> records) {
     if (buffers_.empty() || kind_ != plan::Kind::kUpdates) return;
-    const bool stirred = std::ranges::any_of(records, [](const Record& record) { return (record.flags & kStirred) != 0; });
+    const bool stirred = std::ranges::any_of(
+        records, [](const Record& record) { return (record.flags & kStirred) != 0; });
     still_for_ = stirred ? 0 : std::min(still_for_ + 1, kStillAfter);
     policy_->note_buffers(buffers_are_still());
   }
@@ -529,7 +582,9 @@ class Engine::Impl {
 
   // In the last exchange.
   [[nodiscard]] bool all_settled() {
-    return std::ranges::all_of(crew_.records->look(round_ - 1), [](const Record& record) { return (record.flags & kSettling) != 0; });
+    return std::ranges::all_of(crew_.records->look(round_ - 1), [](const Record& record) {
+      return (record.flags & kSettling) != 0;
+    });
   }
 
   [[noreturn]] void fail(const std::string& why) {
@@ -539,18 +594,21 @@ class Engine::Impl {
   }
 
   void warn_of_rates(std::span<const Record> records) {
-    const auto odd = std::ranges::find_if(records, [&](const Record& record) { return record.rates != records.front().rates; });
+    const auto odd = std::ranges::find_if(
+        records, [&](const Record& record) { return record.rates != records.front().rates; });
     if (odd == records.end() || std::exchange(warned_of_rates_, true)) return;
-    log(Severity::kWarning,
-        fmt::format("rank {} has other learning rates than rank 0: a scheduler or early stopping that looks at the loss must "
-                    "look at the same value on all ranks (all-reduce it first)",
-                    odd - records.begin()));
+    log(Severity::kWarning, fmt::format("rank {} has other learning rates than rank 0: a scheduler "
+                                        "or early stopping that looks at the loss must "
+                                        "look at the same value on all ranks (all-reduce it first)",
+                                        odd - records.begin()));
   }
 
   void adopt(const plan::Plan& plan, const Choice& choice) {
     policy_->note_ran(round_, plan);
     plans_[round_] = plan;
-    if (crew_.journal != nullptr) announce(plan, choice, kind_ == plan::Kind::kGradients ? crew_.journal->steps() : last_begun());
+    if (crew_.journal != nullptr)
+      announce(plan, choice,
+               kind_ == plan::Kind::kGradients ? crew_.journal->steps() : last_begun());
     coming_.reset();
     if (plan_ == plan) return;
     if (plan_) ++epoch_;
@@ -567,8 +625,12 @@ class Engine::Impl {
 
   // -- the run log --
 
-  [[nodiscard]] RunLog* run_log() { return crew_.journal != nullptr ? crew_.journal->log() : nullptr; }
-  [[nodiscard]] std::uint64_t last_begun() const { return std::max<std::uint64_t>(crew_.journal->steps(), 1) - 1; }
+  [[nodiscard]] RunLog* run_log() {
+    return crew_.journal != nullptr ? crew_.journal->log() : nullptr;
+  }
+  [[nodiscard]] std::uint64_t last_begun() const {
+    return std::max<std::uint64_t>(crew_.journal->steps(), 1) - 1;
+  }
 
   void start_journal(std::unique_ptr<RunLog> log) {
     LogHeader header = header_of(options_, parameters_, costs_);
@@ -597,7 +659,9 @@ class Engine::Impl {
     }
   }
 
-  [[nodiscard]] std::uint32_t epoch_of(const plan::Plan& next) const { return plan_ && plan_ != next ? epoch_ + 1 : epoch_; }
+  [[nodiscard]] std::uint32_t epoch_of(const plan::Plan& next) const {
+    return plan_ && plan_ != next ? epoch_ + 1 : epoch_;
+  }
 
   // A log that cannot be written any more is no reason to stop.
   void mention_failure() {
@@ -610,7 +674,8 @@ class Engine::Impl {
     if (crew_.control_lane != nullptr) crew_.control_lane->drain();
     if (crew_.journal == nullptr) return;
     for (std::uint64_t round = taken_; round < round_; ++round) {
-      if (const auto found = crew_.records->take_if_here(round)) crew_.journal->recorded(round, found->records, found->sent);
+      if (const auto found = crew_.records->take_if_here(round))
+        crew_.journal->recorded(round, found->records, found->sent);
     }
     crew_.journal->flush(crew_.fault.first() == nullptr);
   }
@@ -645,25 +710,29 @@ class Engine::Impl {
   plan::Kind kind_ = plan::Kind::kGradients;  // of the next step
   std::optional<plan::Plan> plan_;            // in force
   std::uint32_t epoch_ = 0;
-  std::uint64_t round_ = 0;  // steps (gradients) and exchanges (updates) so far, the same on all ranks
+  std::uint64_t round_ =
+      0;  // steps (gradients) and exchanges (updates) so far, the same on all ranks
   std::uint64_t taken_ = 0;  // records of earlier rounds have been taken in
   std::uint64_t own_steps_ = 0;
   std::uint64_t next_exchange_ = 0;            // by own_steps_
   std::map<std::uint64_t, plan::Plan> plans_;  // of rounds whose records are still to come
   std::map<std::uint64_t, Result> results_;    // of the same
   std::vector<int> voids_;                     // in a row, by rank
-  int still_for_ = 0;                          // exchanges in a row that found no rank's buffers changed
+  int still_for_ = 0;  // exchanges in a row that found no rank's buffers changed
   std::uint32_t rates_ = 0;
   bool warned_of_rates_ = false;
   std::deque<std::string> decisions_;
-  std::optional<plan::Plan> coming_;  // updates: chosen, and in force from the next exchange on; for the log
+  std::optional<plan::Plan>
+      coming_;  // updates: chosen, and in force from the next exchange on; for the log
   std::optional<plan::Plan> announced_;
   std::optional<std::uint64_t> announced_round_;
   bool closed_ = false;
 };
 
-Engine::Engine(Communicators communicators, std::vector<Parameter> parameters, Options options, std::vector<Parameter> buffers)
-    : impl_(std::make_unique<Impl>(std::move(communicators), std::move(parameters), std::move(options), std::move(buffers))) {}
+Engine::Engine(Communicators communicators, std::vector<Parameter> parameters, Options options,
+               std::vector<Parameter> buffers)
+    : impl_(std::make_unique<Impl>(std::move(communicators), std::move(parameters),
+                                   std::move(options), std::move(buffers))) {}
 Engine::~Engine() = default;
 void Engine::begin_step() { impl_->begin_step(); }
 void Engine::submit(Submission submission) { impl_->submit(std::move(submission)); }

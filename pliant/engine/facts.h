@@ -9,6 +9,7 @@
 
 namespace pliant::engine {
 
-[[nodiscard]] Facts facts_of(const std::vector<Parameter>& parameters, const std::vector<Parameter>& buffers, const Options& options);
+[[nodiscard]] Facts facts_of(const std::vector<Parameter>& parameters,
+                             const std::vector<Parameter>& buffers, const Options& options);
 
 }  // namespace pliant::engine

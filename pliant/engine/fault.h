@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The first thing that went wrong on any thread of an engine. Afterwards nothing is exchanged any more.
+// The first thing that went wrong on any thread of an engine. Afterwards nothing is exchanged any
+// more.
 #pragma once
 
 #include <exception>

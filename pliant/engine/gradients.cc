@@ -14,8 +14,9 @@
 namespace pliant::engine {
 namespace {
 
-// DDP cuts its buckets anew after the first step, by the order in which gradients became ready: the second step's are the
-// ones that stay. Until then each step is exchanged as it was cut, once all of it is there.
+// DDP cuts its buckets anew after the first step, by the order in which gradients became ready: the
+// second step's are the ones that stay. Until then each step is exchanged as it was cut, once all
+// of it is there.
 constexpr std::uint64_t kLastAdopted = 1;
 
 std::vector<int> all_parameters(const Arrangement& arrangement) {
@@ -38,7 +39,8 @@ bool all_zero(std::span<const float> values) {
 
 class Gradients::Waiting {
  public:
-  explicit Waiting(Submission submission) : submission_(std::move(submission)), missing_(submission_.pieces.size()) {}
+  explicit Waiting(Submission submission)
+      : submission_(std::move(submission)), missing_(submission_.pieces.size()) {}
 
   [[nodiscard]] const Submission& submission() const { return submission_; }
   // One more piece has landed: was it the last? Under the step's mutex.
@@ -74,11 +76,12 @@ struct Gradients::Step {
   std::vector<std::span<const float>> carried;
   std::vector<Seconds> when;  // it was submitted
   std::vector<std::shared_ptr<Waiting>> waiting;
-  std::optional<Seconds> deadline;   // for each message
-  bool flushes = false;              // dense, and a residual goes along
-  bool together = true;              // nobody hears of its average before all are there
-  bool hashed = false;               // what it applies is compared between ranks
-  std::optional<double> norm;        // for clip_norm, where all pieces are there before the first group leaves
+  std::optional<Seconds> deadline;  // for each message
+  bool flushes = false;             // dense, and a residual goes along
+  bool together = true;             // nobody hears of its average before all are there
+  bool hashed = false;              // what it applies is compared between ranks
+  std::optional<double>
+      norm;  // for clip_norm, where all pieces are there before the first group leaves
   std::vector<std::size_t> missing;  // pieces of each group
   std::size_t submitted = 0;
   std::size_t next_group = 0;  // to be dispatched
@@ -97,11 +100,13 @@ struct Gradients::Step {
   Record record;
 };
 
-// A parameter that backward did not reach has a gradient of zeros, and if that is so on all ranks the frame drops whatever
-// comes back for it. So its residual rests: what is not sent cannot be lost.
+// A parameter that backward did not reach has a gradient of zeros, and if that is so on all ranks
+// the frame drops whatever comes back for it. So its residual rests: what is not sent cannot be
+// lost.
 class Gradients::Resting {
  public:
-  Resting(const Arrangement& arrangement, const Group& group, const Step& step, std::span<float> residual) {
+  Resting(const Arrangement& arrangement, const Group& group, const Step& step,
+          std::span<float> residual) {
     if (!group.bucket->residual_used) return;
     for (const int parameter : group.parameters) {
       if (!all_zero(step.pieces[static_cast<std::size_t>(parameter)])) continue;
@@ -114,7 +119,9 @@ class Gradients::Resting {
   ~Resting() {
     static constexpr float kLargest = std::numeric_limits<float>::max();
     for (const auto& [span, kept] : spans_) {
-      std::ranges::transform(span, kept, span.begin(), [](float a, float b) { return std::clamp(a + b, -kLargest, kLargest); });
+      std::ranges::transform(span, kept, span.begin(), [](float a, float b) {
+        return std::clamp(a + b, -kLargest, kLargest);
+      });
     }
   }
   Resting(const Resting&) = delete;
@@ -162,9 +169,11 @@ void Gradients::form_groups(plan::Fusion fusion) {
     for (std::size_t u = units.begin; u < units.end(); ++u) {
       const auto& parameters = arrangement_.units()[u];
       group.parameters.insert(group.parameters.end(), parameters.begin(), parameters.end());
-      for (const int parameter : parameters) group_of_[static_cast<std::size_t>(parameter)] = groups_.size();
+      for (const int parameter : parameters)
+        group_of_[static_cast<std::size_t>(parameter)] = groups_.size();
     }
-    group.bucket = std::make_unique<exchange::Bucket>(residual_.span().subspan(group.entries.begin, group.entries.count));
+    group.bucket = std::make_unique<exchange::Bucket>(
+        residual_.span().subspan(group.entries.begin, group.entries.count));
     groups_.push_back(std::move(group));
   }
   for (std::size_t g = 0; g < std::min(groups_.size(), voted_.size()); ++g) {
@@ -175,16 +184,18 @@ void Gradients::form_groups(plan::Fusion fusion) {
 
 std::vector<std::size_t> Gradients::unit_lengths() const {
   std::vector<std::size_t> lengths;
-  for (std::size_t u = 0; u < arrangement_.units().size(); ++u) lengths.push_back(arrangement_.entries({u, 1}).count);
+  for (std::size_t u = 0; u < arrangement_.units().size(); ++u)
+    lengths.push_back(arrangement_.entries({u, 1}).count);
   return lengths;
 }
 
-void Gradients::begin_step(std::uint64_t number, const plan::Plan& plan, std::uint32_t epoch, std::optional<Seconds> deadline) {
+void Gradients::begin_step(std::uint64_t number, const plan::Plan& plan, std::uint32_t epoch,
+                           std::optional<Seconds> deadline) {
   wait();
   step_ = std::make_shared<Step>(Record{.epoch = epoch, .step = number}, plan, sizes_.size());
   step_->deadline = deadline;
-  // What can be void can void the rest. A dense exchange in f32 is handed on as it is, whatever is in it, once there is no
-  // residual left that would be lost with it.
+  // What can be void can void the rest. A dense exchange in f32 is handed on as it is, whatever is
+  // in it, once there is no residual left that would be lost with it.
   const bool plain = plan.scheme == plan::Scheme::kDense && plan.values == plan::ValueCode::kF32;
   step_->flushes = plain && unsent_;
   step_->together = !plain || unsent_;
@@ -193,10 +204,12 @@ void Gradients::begin_step(std::uint64_t number, const plan::Plan& plan, std::ui
   last_begin_ = std::exchange(begin_, crew_.now());
   if (previous_ != nullptr) {
     step_->record.whole = static_cast<float>((begin_ - last_begin_).value);
-    step_->record.exposed = static_cast<float>(std::max(0.0, (previous_->landed - previous_->last_submitted).value));
+    step_->record.exposed =
+        static_cast<float>(std::max(0.0, (previous_->landed - previous_->last_submitted).value));
     const std::size_t unit = told_unit(previous_->number, arrangement_.units().size());
     Seconds ready{};
-    for (const int parameter : arrangement_.units()[unit]) ready = std::max(ready, previous_->when[static_cast<std::size_t>(parameter)]);
+    for (const int parameter : arrangement_.units()[unit])
+      ready = std::max(ready, previous_->when[static_cast<std::size_t>(parameter)]);
     step_->record.lead = static_cast<float>((previous_->last_submitted - ready).value);
   }
 }
@@ -209,7 +222,8 @@ void Gradients::prepare(Step& step) {
   step.results.assign(groups_.size(), {0, 0});
   step.voids.assign(groups_.size(), false);
   step.energies.assign(groups_.size(), 0.0);
-  // All groups of the step in which the count of exchanges passes a multiple: one alone might be the same one every time.
+  // All groups of the step in which the count of exchanges passes a multiple: one alone might be
+  // the same one every time.
   const auto every = static_cast<std::uint64_t>(std::max(options_.check_every, 0));
   step.hashed = every > 0 && exchanges_ / every != (exchanges_ + groups_.size()) / every;
 
@@ -229,10 +243,11 @@ bool Gradients::submit(Submission submission) {
   for (const Piece& piece : waiting->submission().pieces) {
     const auto p = static_cast<std::size_t>(piece.parameter);
     require(p < sizes_.size(), "engine: parameter {} of {}", piece.parameter, sizes_.size());
-    require(piece.gradient.size() == sizes_[p], "engine: {} entries for parameter {}, which has {}", piece.gradient.size(), piece.parameter,
-            sizes_[p]);
+    require(piece.gradient.size() == sizes_[p], "engine: {} entries for parameter {}, which has {}",
+            piece.gradient.size(), piece.parameter, sizes_[p]);
     const std::lock_guard lock(step->mutex);
-    require(step->waiting[p] == nullptr, "engine: parameter {} was submitted twice in step {}", piece.parameter, step->number);
+    require(step->waiting[p] == nullptr, "engine: parameter {} was submitted twice in step {}",
+            piece.parameter, step->number);
     step->waiting[p] = waiting;
     step->pieces[p] = piece.gradient;
     step->carried[p] = piece.carried;
@@ -262,7 +277,8 @@ bool Gradients::submit(Submission submission) {
     return false;
   }
   for (const int parameter : seen) --step->missing[group_of_[static_cast<std::size_t>(parameter)]];
-  while (step->next_group < groups_.size() && step->missing[step->next_group] == 0) dispatch(step, step->next_group++);
+  while (step->next_group < groups_.size() && step->missing[step->next_group] == 0)
+    dispatch(step, step->next_group++);
   return last;
 }
 
@@ -273,26 +289,35 @@ void Gradients::dispatch(const std::shared_ptr<Step>& step, std::size_t group) {
   }
   ++exchanges_;
   const Job job{.group = group, .number = passed_++};
-  crew_.lane(job.number).run([this, step, job](comm::Communicator& communicator) { exchange(communicator, *step, job); });
+  crew_.lane(job.number).run([this, step, job](comm::Communicator& communicator) {
+    exchange(communicator, *step, job);
+  });
 }
 
 comm::Floats Gradients::assemble(Group& group, Step& step) const {
-  const auto piece = [&](std::size_t i) { return step.pieces[static_cast<std::size_t>(group.parameters[i])]; };
+  const auto piece = [&](std::size_t i) {
+    return step.pieces[static_cast<std::size_t>(group.parameters[i])];
+  };
   {
     const std::lock_guard lock(step.mutex);
-    const auto waiting = [&](std::size_t i) { return step.waiting[static_cast<std::size_t>(group.parameters[i])]; };
+    const auto waiting = [&](std::size_t i) {
+      return step.waiting[static_cast<std::size_t>(group.parameters[i])];
+    };
     bool together = true;  // side by side, and of one owner
     for (std::size_t i = 1; together && i < group.parameters.size(); ++i)
-      together = waiting(i) == waiting(0) && piece(i - 1).data() + piece(i - 1).size() == piece(i).data();
+      together =
+          waiting(i) == waiting(0) && piece(i - 1).data() + piece(i - 1).size() == piece(i).data();
     if (together) return {{piece(0).data(), group.entries.count}, waiting(0)->submission().owner};
   }
   if (group.assembled.size() == 0) group.assembled = Buffer<float>(group.entries.count);
   auto to = group.assembled.span().begin();
-  for (std::size_t i = 0; i < group.parameters.size(); ++i) to = std::ranges::copy(piece(i), to).out;
+  for (std::size_t i = 0; i < group.parameters.size(); ++i)
+    to = std::ranges::copy(piece(i), to).out;
   return group.assembled;
 }
 
-// The norm is this step's where everything is there, and else the last step's: the other groups are not there yet.
+// The norm is this step's where everything is there, and else the last step's: the other groups are
+// not there yet.
 void Gradients::clip(std::span<float> gradient, Step& step, std::size_t group) {
   if (clip_norm_ <= 0) return;
   const double energy = kernels::energy(gradient);
@@ -317,8 +342,9 @@ void Gradients::exchange(comm::Communicator& communicator, Step& step, const Job
     wire_.enter(job.number);
     wire_.leave();
   }
-  // Where one void exchange voids the step, nobody hears of its average before all are there. Nor of a failure before all are
-  // there or will never be: only then is it certain that no lane works in the same memory.
+  // Where one void exchange voids the step, nobody hears of its average before all are there. Nor
+  // of a failure before all are there or will never be: only then is it certain that no lane works
+  // in the same memory.
   std::vector<std::shared_ptr<Waiting>> ready;
   const std::exception_ptr failure = crew_.fault.first();
   {
@@ -337,15 +363,18 @@ void Gradients::exchange(comm::Communicator& communicator, Step& step, const Job
   for (const auto& each : ready) {
     if (each != nullptr) each->finish(failure);
   }
-  // Whoever heard that the last piece has landed may want to begin the next step: wait() holds it up until here.
+  // Whoever heard that the last piece has landed may want to begin the next step: wait() holds it
+  // up until here.
   const std::lock_guard lock(step.mutex);
   if (--step.groups_left == 0) finish(step);
   step.changed.notify_all();
 }
 
-// One exchange of a step was void, another was not, and the last one is just through: whoever sees NaN skips the whole step, so
-// what the other exchanges brought would be lost. It goes to the residual instead, the average to everybody's, which adds up to
-// what was sent; and the whole step is not a number, alike on all ranks. An earlier average that is skipped with it goes the same way.
+// One exchange of a step was void, another was not, and the last one is just through: whoever sees
+// NaN skips the whole step, so what the other exchanges brought would be lost. It goes to the
+// residual instead, the average to everybody's, which adds up to what was sent; and the whole step
+// is not a number, alike on all ranks. An earlier average that is skipped with it goes the same
+// way.
 void Gradients::void_together(Step& step) {
   if (std::ranges::count(step.voids, true) == 0) return;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -385,7 +414,8 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
                                 .bucket = static_cast<std::uint32_t>(job.group),
                                 .deadline = step.deadline,
                                 .flushes = step.flushes};
-    const auto flight = exchange::depart(communicator, *group.bucket, terms, compress::Gradient{gradient}, floats);
+    const auto flight =
+        exchange::depart(communicator, *group.bucket, terms, compress::Gradient{gradient}, floats);
     wire_.enter(job.number);
     passed = true;
     try {
@@ -412,16 +442,17 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
   }
   if (crew_.journal != nullptr) {
     energies.residual = sampled_energy(group.bucket->residual(), stride);
-    crew_.journal->exchanged(step.number, {.span = {.group = job.group,
-                                                    .lane = static_cast<std::size_t>(job.number % crew_.lanes.size()),
-                                                    .begin = begin,
-                                                    .enter = report.traffic.entered,
-                                                    .leave = report.traffic.finished,
-                                                    .end = crew_.now(),
-                                                    .bytes = report.traffic.sent,
-                                                    .entries = group.entries.count},
-                                           .report = report,
-                                           .energies = energies});
+    crew_.journal->exchanged(
+        step.number, {.span = {.group = job.group,
+                               .lane = static_cast<std::size_t>(job.number % crew_.lanes.size()),
+                               .begin = begin,
+                               .enter = report.traffic.entered,
+                               .leave = report.traffic.finished,
+                               .end = crew_.now(),
+                               .bytes = report.traffic.sent,
+                               .entries = group.entries.count},
+                      .report = report,
+                      .energies = energies});
   }
   const std::lock_guard lock(step.mutex);
   step.results[job.group] = {report.updated_fraction, report.aggregate_gain};
@@ -430,7 +461,8 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
   record.wire[std::min(job.group, kRecordTimes - 1)] += static_cast<float>(report.wire.value);
   record.coding += static_cast<float>((report.select + report.encode + report.decode).value);
   if (report.is_void) record.flags |= kVoid;
-  // Not a number has many bit patterns, and an engine's own all-reduce may mix them: everybody leaves such a result out.
+  // Not a number has many bit patterns, and an engine's own all-reduce may mix them: everybody
+  // leaves such a result out.
   if (step.hashed && std::isfinite(kernels::energy(gradient))) {
     record.flags |= kAppliedHashed;
     record.applied ^= static_cast<std::uint32_t>(pliant::hash(std::as_bytes(gradient), job.group));
@@ -444,11 +476,13 @@ void Gradients::finish(Step& step) {
   unsent_ = step.together && (!step.flushes || std::ranges::count(step.voids, true) > 0);
   last_result_ = {0, 0};
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const double share = static_cast<double>(groups_[g].entries.count) / static_cast<double>(arrangement_.size());
+    const double share =
+        static_cast<double>(groups_[g].entries.count) / static_cast<double>(arrangement_.size());
     last_result_.updated_fraction += share * step.results[g].updated_fraction;
     last_result_.gain += share * step.results[g].gain;
   }
-  if (crew_.journal != nullptr) crew_.journal->landed(step.number, {std::max(0.0, (step.landed - step.last_submitted).value)});
+  if (crew_.journal != nullptr)
+    crew_.journal->landed(step.number, {std::max(0.0, (step.landed - step.last_submitted).value)});
   if (crew_.fault.first() == nullptr) crew_.records->post(step.record);
 }
 
@@ -460,7 +494,8 @@ void Gradients::wait() {
 
 std::size_t Gradients::scratch_bytes() const {
   std::size_t bytes = 0;
-  for (const Group& group : groups_) bytes += group.assembled.size() * sizeof(float) + group.bucket->scratch_bytes();
+  for (const Group& group : groups_)
+    bytes += group.assembled.size() * sizeof(float) + group.bucket->scratch_bytes();
   return bytes;
 }
 
@@ -497,11 +532,14 @@ void Gradients::write(State& state) const {
 
 void Gradients::read(const State& state) {
   wait();
-  require(state.residual.size() == sizes_.size(), "engine: a state of {} parameters for a model of {}", state.residual.size(),
+  require(state.residual.size() == sizes_.size(),
+          "engine: a state of {} parameters for a model of {}", state.residual.size(),
           sizes_.size());
   for (std::size_t p = 0; p < sizes_.size(); ++p) {
     const std::size_t entries = state.residual[p].size();
-    require(entries == 0 || entries == sizes_[p], "engine: a residual of {} entries for parameter {}, which has {}", entries, p, sizes_[p]);
+    require(entries == 0 || entries == sizes_[p],
+            "engine: a residual of {} entries for parameter {}, which has {}", entries, p,
+            sizes_[p]);
   }
   Arrangement next(sizes_, state.units);
   groups_.clear();
@@ -516,8 +554,9 @@ void Gradients::read(const State& state) {
   if (std::ranges::all_of(state.residual, [](const auto& part) { return part.empty(); })) return;
   make_residual();
   for (std::size_t p = 0; p < sizes_.size(); ++p) {
-    std::ranges::copy(state.residual[p],
-                      residual_.span().begin() + static_cast<std::ptrdiff_t>(arrangement_.place(static_cast<int>(p)).begin));
+    std::ranges::copy(state.residual[p], residual_.span().begin() +
+                                             static_cast<std::ptrdiff_t>(
+                                                 arrangement_.place(static_cast<int>(p)).begin));
   }
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Kind gradients: every step, groups of units, each as soon as its last piece is there, in the same order on all ranks.
+// Kind gradients: every step, groups of units, each as soon as its last piece is there, in the same
+// order on all ranks.
 //
-// A group's exchange is one job of a lane: put the pieces side by side (or take them where they lie), accumulate, select,
-// encode; wait for the wire, which one group at a time may use; land the average and put it where the pieces came from.
+// A group's exchange is one job of a lane: put the pieces side by side (or take them where they
+// lie), accumulate, select, encode; wait for the wire, which one group at a time may use; land the
+// average and put it where the pieces came from.
 #pragma once
 
 #include <atomic>
@@ -25,14 +27,17 @@ class Gradients {
 
   [[nodiscard]] bool step_is_open() const { return step_ != nullptr; }
   // Waits for the step before, whose residual this one reads.
-  void begin_step(std::uint64_t number, const plan::Plan& plan, std::uint32_t epoch, std::optional<Seconds> deadline);
+  void begin_step(std::uint64_t number, const plan::Plan& plan, std::uint32_t epoch,
+                  std::optional<Seconds> deadline);
   // Returns whether that was the step's last piece.
   bool submit(Submission submission);
   // Until everything that was submitted is done.
   void wait();
 
   [[nodiscard]] std::vector<std::size_t> unit_lengths() const;
-  [[nodiscard]] const Result& last_result() const { return last_result_; }  // of the last step; an updated fraction of 0: none yet
+  [[nodiscard]] const Result& last_result() const {
+    return last_result_;
+  }  // of the last step; an updated fraction of 0: none yet
 
   [[nodiscard]] const Arrangement& arrangement() const { return arrangement_; }
   [[nodiscard]] std::span<float> residual() const { return residual_.span(); }

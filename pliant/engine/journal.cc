@@ -12,25 +12,32 @@ namespace {
 constexpr std::size_t kBlock = 256;
 constexpr std::size_t kSampled = 16'384;
 
-std::optional<double> value(const std::optional<Seconds>& seconds) { return seconds ? std::optional(seconds->value) : std::nullopt; }
+std::optional<double> value(const std::optional<Seconds>& seconds) {
+  return seconds ? std::optional(seconds->value) : std::nullopt;
+}
 
 template <typename Of>
 double over_blocks(std::size_t size, std::size_t stride, Of of) {
   double sum = 0;
-  for (std::size_t begin = 0; begin < size; begin += kBlock * stride) sum += of(begin, std::min(kBlock, size - begin));
+  for (std::size_t begin = 0; begin < size; begin += kBlock * stride)
+    sum += of(begin, std::min(kBlock, size - begin));
   return sum;
 }
 
 }  // namespace
 
-std::size_t sample_stride(std::size_t model_entries) { return std::max<std::size_t>(1, model_entries / kSampled); }
-
-double sampled_energy(std::span<const float> values, std::size_t stride) {
-  return over_blocks(values.size(), stride,
-                     [&](std::size_t begin, std::size_t count) { return kernels::energy(values.subspan(begin, count)); });
+std::size_t sample_stride(std::size_t model_entries) {
+  return std::max<std::size_t>(1, model_entries / kSampled);
 }
 
-double sampled_energy(std::span<const float> values, std::span<const float> minus, std::size_t stride) {
+double sampled_energy(std::span<const float> values, std::size_t stride) {
+  return over_blocks(values.size(), stride, [&](std::size_t begin, std::size_t count) {
+    return kernels::energy(values.subspan(begin, count));
+  });
+}
+
+double sampled_energy(std::span<const float> values, std::span<const float> minus,
+                      std::size_t stride) {
   return over_blocks(values.size(), stride, [&](std::size_t begin, std::size_t count) {
     double sum = 0;
     for (std::size_t i = begin; i < begin + count; ++i) {
@@ -44,7 +51,8 @@ double sampled_energy(std::span<const float> values, std::span<const float> minu
 // --- one step ---
 
 bool Journal::Open::complete() const {
-  return over && std::ranges::all_of(rounds, [](const Round& round) { return round.landed && round.recorded; });
+  return over && std::ranges::all_of(
+                     rounds, [](const Round& round) { return round.landed && round.recorded; });
 }
 
 Journal::Round* Journal::Open::find(std::uint64_t round) {
@@ -72,7 +80,8 @@ void Journal::Open::finish() {
   if (entries > 0) {
     line.updated = updated / entries;
     line.gain = energy > 0 ? std::min(kept_energy / energy, 1.0) : 1;
-    if (energies.contribution > 0) line.residual_ratio = std::sqrt(energies.residual / energies.contribution);
+    if (energies.contribution > 0)
+      line.residual_ratio = std::sqrt(energies.residual / energies.contribution);
   }
   if (line.whole) line.compute = std::max(0.0, *line.whole - line.exposed - worked.value);
   if (!std::ranges::all_of(rounds, &Round::recorded)) line.seen.reset();
@@ -83,7 +92,9 @@ void Journal::Open::finish() {
 
 Journal::Journal(std::unique_ptr<RunLog> log) : log_(std::move(log)) {}
 
-Journal::Open& Journal::current() { return open_.empty() || open_.back().over ? early_ : open_.back(); }
+Journal::Open& Journal::current() {
+  return open_.empty() || open_.back().over ? early_ : open_.back();
+}
 
 Journal::Open* Journal::of(std::uint64_t round) {
   for (Open& step : open_) {
@@ -119,7 +130,8 @@ std::uint64_t Journal::written() const {
   return sums_.summary.steps;
 }
 
-void Journal::send(std::uint64_t round, const plan::Plan& plan, std::uint32_t epoch, const Outlook& outlook) {
+void Journal::send(std::uint64_t round, const plan::Plan& plan, std::uint32_t epoch,
+                   const Outlook& outlook) {
   const std::lock_guard lock(mutex_);
   outlook_ = outlook;
   Open& step = current();
@@ -134,7 +146,9 @@ void Journal::send(std::uint64_t round, const plan::Plan& plan, std::uint32_t ep
   if (first) {
     line.predicted = value(outlook.wire);
   } else {
-    line.predicted = line.predicted && outlook.wire ? std::optional(*line.predicted + outlook.wire->value) : std::nullopt;
+    line.predicted = line.predicted && outlook.wire
+                         ? std::optional(*line.predicted + outlook.wire->value)
+                         : std::nullopt;
   }
 }
 
@@ -225,7 +239,10 @@ std::optional<std::string> Journal::new_failure() {
 std::string Journal::latest() const {
   const std::lock_guard lock(mutex_);
   JsonObject sums;
-  sums.put("whole", sums_.whole).put("compute", sums_.compute).put("exposed", sums_.exposed).put("coding", sums_.coding);
+  sums.put("whole", sums_.whole)
+      .put("compute", sums_.compute)
+      .put("exposed", sums_.exposed)
+      .put("coding", sums_.coding);
   sums.put("seen", sums_.seen);
   JsonObject out;
   if (last_) {

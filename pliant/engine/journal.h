@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Puts together what steps and exchanges tell of themselves, and writes a step's line once it is complete: the next step has
-// begun, its exchanges have landed, and everybody's records of them are here. Lines keep the order of steps. Any thread may call.
+// Puts together what steps and exchanges tell of themselves, and writes a step's line once it is
+// complete: the next step has begun, its exchanges have landed, and everybody's records of them are
+// here. Lines keep the order of steps. Any thread may call.
 #pragma once
 
 #include <deque>
@@ -20,17 +21,19 @@
 
 namespace pliant::engine {
 
-// Sums of squares of this rank's contribution and of what it has not sent, over the same sample of entries.
+// Sums of squares of this rank's contribution and of what it has not sent, over the same sample of
+// entries.
 struct Energies {
   double contribution = 0;
   double residual = 0;
 };
 
-// Every `stride`-th block of 256 entries, so that a figure for people costs microseconds: about 16,384 entries of a whole model,
-// which is all of a small one.
+// Every `stride`-th block of 256 entries, so that a figure for people costs microseconds: about
+// 16,384 entries of a whole model, which is all of a small one.
 [[nodiscard]] std::size_t sample_stride(std::size_t model_entries);
 [[nodiscard]] double sampled_energy(std::span<const float> values, std::size_t stride);
-[[nodiscard]] double sampled_energy(std::span<const float> values, std::span<const float> minus, std::size_t stride);
+[[nodiscard]] double sampled_energy(std::span<const float> values, std::span<const float> minus,
+                                    std::size_t stride);
 
 class Journal {
  public:
@@ -44,7 +47,8 @@ class Journal {
   [[nodiscard]] std::uint64_t steps() const;    // begun
   [[nodiscard]] std::uint64_t written() const;  // of these, steps whose line has been written
   // Of the open step.
-  void send(std::uint64_t round, const plan::Plan& plan, std::uint32_t epoch, const Outlook& outlook);
+  void send(std::uint64_t round, const plan::Plan& plan, std::uint32_t epoch,
+            const Outlook& outlook);
   void wait(Seconds waited);  // for an exchange
   void work(Seconds worked);  // of the training thread, for exchanges
 
@@ -61,7 +65,8 @@ class Journal {
 
   // What is in flight will not land.
   void give_up_landings();
-  // All lines, with what is known. Of a run that failed, the step under way is left out: it was not completed.
+  // All lines, with what is known. Of a run that failed, the step under way is left out: it was not
+  // completed.
   void flush(bool completed);
 
   // The first failure of the log itself, once.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What the run log costs a rank in a step, as JSON on stdout: {"line_us": [...], "step_us": [...], "decision_us": [...], "bytes": n}, each
-// a list over repetitions of 1,000 steps; this thread's processor time, whichever thread would do it in training. line: the journal and the
-// write alone. step: with all that is done for the log's sake under a fixed plan, measuring the link, predicting and sampling energies.
-// decision_us: of one evaluation, its front found among all candidates and its line written (evaluating them takes longer).
+// What the run log costs a rank in a step, as JSON on stdout: {"line_us": [...], "step_us": [...],
+// "decision_us": [...], "bytes": n}, each a list over repetitions of 1,000 steps; this thread's
+// processor time, whichever thread would do it in training. line: the journal and the write alone.
+// step: with all that is done for the log's sake under a fixed plan, measuring the link, predicting
+// and sampling energies. decision_us: of one evaluation, its front found among all candidates and
+// its line written (evaluating them takes longer).
 //
 // usage: journal_bench FILE   (is written, and removed)
 #include <fmt/format.h>
@@ -40,7 +42,8 @@ class Run {
   Run(const std::string& path, Everything everything)
       : everything_(everything),
         journal_(std::make_unique<RunLog>(path, [this] { return Seconds{now_ += 1e-6}; })),
-        onlooker_({.ranks = kRanks, .lanes = 2, .control = {.policy = control::Policy::kFixed}}, std::vector(kGroups, kEntries)),
+        onlooker_({.ranks = kRanks, .lanes = 2, .control = {.policy = control::Policy::kFixed}},
+                  std::vector(kGroups, kEntries)),
         plan_(plan::parse_plan("gradients union density=1%", "plan")),
         values_(kEntries, 0.5F) {}
 
@@ -57,7 +60,8 @@ class Run {
     const std::size_t stride = sample_stride(kGroups * kEntries);
     for (std::size_t g = 0; g < kGroups; ++g) {
       Energies energies;
-      if (everything_ == Everything::kYes) energies = {sampled_energy(values_, stride), sampled_energy(values_, stride)};
+      if (everything_ == Everything::kYes)
+        energies = {sampled_energy(values_, stride), sampled_energy(values_, stride)};
       exchange::Report report{.updated_fraction = 0.07, .gain = 0.3, .energy = 1};
       const LogExchange span{.group = g,
                              .lane = g % 2,
@@ -77,7 +81,8 @@ class Run {
       record.lead = 4e-3F;
       record.exposed = 1e-3F;
       record.control = 1e-3F;
-      record.wire.fill(static_cast<float>(kWire / kRecordTimes * (1 + 0.01 * static_cast<double>(round_ % 7))));
+      record.wire.fill(
+          static_cast<float>(kWire / kRecordTimes * (1 + 0.01 * static_cast<double>(round_ % 7))));
     }
     journal_.recorded(round_, records, {192});
     if (everything_ == Everything::kYes) onlooker_.take_in(records);
@@ -118,8 +123,10 @@ std::vector<double> measure_decisions(const std::string& path) {
   std::vector<double> times;
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {
     const double begin = processor_us();
-    const control::Decision decision{
-        .inputs = "inputs", .candidates = static_cast<int>(all.size()), .front = control::front(all), .chosen = all.front()};
+    const control::Decision decision{.inputs = "inputs",
+                                     .candidates = static_cast<int>(all.size()),
+                                     .front = control::front(all),
+                                     .chosen = all.front()};
     log.write(LogDecision{.plan = all.front().plan, .reason = "a reason", .details = &decision});
     times.push_back(processor_us() - begin);
   }
@@ -139,7 +146,9 @@ int main(int argc, char** argv) {
   const auto steps = measure(path, Everything::kYes);
   const auto decisions = measure_decisions(path);
   std::filesystem::remove(path);
-  fmt::print("{{\"line_us\": [{:.4g}], \"step_us\": [{:.4g}], \"decision_us\": [{:.4g}], \"bytes\": {}}}\n", fmt::join(lines, ", "),
-             fmt::join(steps, ", "), fmt::join(decisions, ", "), bytes);
+  fmt::print(
+      "{{\"line_us\": [{:.4g}], \"step_us\": [{:.4g}], \"decision_us\": [{:.4g}], \"bytes\": "
+      "{}}}\n",
+      fmt::join(lines, ", "), fmt::join(steps, ", "), fmt::join(decisions, ", "), bytes);
   return 0;
 }

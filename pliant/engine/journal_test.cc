@@ -28,7 +28,9 @@ constexpr int kSteps = 12;
 
 class JournalTest : public ::testing::Test {
  protected:
-  JournalTest() : folder_(std::filesystem::temp_directory_path() / ("journal_test-" + std::to_string(getpid()))) {
+  JournalTest()
+      : folder_(std::filesystem::temp_directory_path() /
+                ("journal_test-" + std::to_string(getpid()))) {
     std::filesystem::create_directories(folder_);
   }
   ~JournalTest() override { std::filesystem::remove_all(folder_); }
@@ -40,7 +42,8 @@ class JournalTest : public ::testing::Test {
     for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line));
     return lines;
   }
-  [[nodiscard]] static std::vector<json> of_type(const std::vector<json>& lines, const std::string& type) {
+  [[nodiscard]] static std::vector<json> of_type(const std::vector<json>& lines,
+                                                 const std::string& type) {
     std::vector<json> some;
     for (const json& line : lines) {
       if (line["type"] == type) some.push_back(line);
@@ -61,7 +64,8 @@ class JournalTest : public ::testing::Test {
 };
 
 std::vector<float> random_values(int rank, int step) {
-  std::mt19937_64 random(static_cast<std::uint64_t>(rank) * 1000 + static_cast<std::uint64_t>(step));
+  std::mt19937_64 random(static_cast<std::uint64_t>(rank) * 1000 +
+                         static_cast<std::uint64_t>(step));
   std::normal_distribution<float> normal;
   std::vector<float> values(kEntries);
   for (float& value : values) value = normal(random);
@@ -83,7 +87,8 @@ Summary train(Engine& engine, int rank) {
     if (!updates) engine.average(gradients);
     for (std::size_t i = 0; i < kEntries; ++i) weights[i] -= 0.1F * gradient[i];
     for (float& value : statistics) value += static_cast<float>(rank);
-    if (engine.kind() == plan::Kind::kUpdates) engine.step(model);  // after the last average it takes the base
+    if (engine.kind() == plan::Kind::kUpdates)
+      engine.step(model);  // after the last average it takes the base
   }
   if (engine.kind() == plan::Kind::kUpdates) engine.settle(model);
   engine.close();
@@ -93,11 +98,14 @@ Summary train(Engine& engine, int rank) {
 TEST_F(JournalTest, EveryStepHasALineAndBytesAddUp) {
   for (const int lanes : {0, 2}) {
     for (const std::string plan :
-         {"gradients dense", "gradients union density=5% fuse=bucket", "gradients shared/star density=2%", "gradients srs density=5%",
-          "auto", "updates every=2 late=1 union density=5%", "updates every=1 late=2 srs density=10%", "updates every=3 late=0 dense"}) {
+         {"gradients dense", "gradients union density=5% fuse=bucket",
+          "gradients shared/star density=2%", "gradients srs density=5%", "auto",
+          "updates every=2 late=1 union density=5%", "updates every=1 late=2 srs density=10%",
+          "updates every=3 late=0 dense"}) {
       std::vector<Summary> summaries(2);
       run_engines(plan, 2, lanes, [&](int rank, Communicators communicators) {
-        Engine engine(std::move(communicators), {{"weights", kEntries}}, options(plan), {{"statistics", 7}});
+        Engine engine(std::move(communicators), {{"weights", kEntries}}, options(plan),
+                      {{"statistics", 7}});
         summaries[static_cast<std::size_t>(rank)] = train(engine, rank);
       });
       for (int rank = 0; rank < 2; ++rank) {
@@ -147,7 +155,8 @@ TEST_F(JournalTest, TheResidualIsToldInUnitsOfTheContribution) {
                                           {"gradients union density=5% values=f32", 0.7, 4.0},
                                           {"updates every=1 late=0 union density=5%", 0.7, 4.0}}) {
     run_engines(plan, 2, 1, [&, plan = std::string(plan)](int rank, Communicators communicators) {
-      Engine engine(std::move(communicators), {{"weights", kEntries}}, options(plan), {{"statistics", 7}});
+      Engine engine(std::move(communicators), {{"weights", kEntries}}, options(plan),
+                    {{"statistics", 7}});
       train(engine, rank);
     });
     for (const json& step : of_type(read(0), "step")) {
@@ -158,12 +167,13 @@ TEST_F(JournalTest, TheResidualIsToldInUnitsOfTheContribution) {
 }
 
 TEST_F(JournalTest, ALogThatCannotBeWrittenStopsAllRanks) {
-  const auto failures = run_failing_engines("unwritable", 3, 1, [&](int rank, Communicators communicators) {
-    Options mine = options("gradients dense");
-    mine.run_log.path = (folder_ / "missing" / "run.jsonl").string();
-    (void)rank;
-    const Engine engine(std::move(communicators), {{"weights", kEntries}}, mine);
-  });
+  const auto failures =
+      run_failing_engines("unwritable", 3, 1, [&](int rank, Communicators communicators) {
+        Options mine = options("gradients dense");
+        mine.run_log.path = (folder_ / "missing" / "run.jsonl").string();
+        (void)rank;
+        const Engine engine(std::move(communicators), {{"weights", kEntries}}, mine);
+      });
   for (const auto& failure : failures) {
     ASSERT_NE(failure, nullptr);
     try {
@@ -194,7 +204,8 @@ TEST_F(JournalTest, AFailureIsTheLastLine) {
 
 // The log looks on: it changes no bit of what is learnt.
 TEST_F(JournalTest, NothingDependsOnTheLog) {
-  for (const std::string plan : {"gradients union density=5% values=int8", "updates every=2 late=1 srs density=5%"}) {
+  for (const std::string plan :
+       {"gradients union density=5% values=int8", "updates every=2 late=1 srs density=5%"}) {
     std::vector<std::vector<float>> results;
     for (const bool logged : {false, true}) {
       run_engines(plan, 2, 2, [&](int rank, Communicators communicators) {
@@ -225,7 +236,8 @@ TEST_F(JournalTest, TheSampleIsAllOfASmallModelAndAFewBlocksOfALargeOne) {
   const std::vector<float> zeros(200'000, 0.0F);
   EXPECT_EQ(sampled_energy(std::span(ones).first(16'000), sample_stride(16'000)), 16'000);
   EXPECT_NEAR(sampled_energy(ones, sample_stride(ones.size())), 200'000.0 / 12, 512);
-  EXPECT_EQ(sampled_energy(ones, zeros, sample_stride(ones.size())), sampled_energy(ones, sample_stride(ones.size())));
+  EXPECT_EQ(sampled_energy(ones, zeros, sample_stride(ones.size())),
+            sampled_energy(ones, sample_stride(ones.size())));
 }
 
 TEST_F(JournalTest, LatestIsJsonWithSums) {
@@ -237,7 +249,9 @@ TEST_F(JournalTest, LatestIsJsonWithSums) {
     const Summary summary = train(engine, rank);
     const json latest = json::parse(engine.latest());
     EXPECT_EQ(latest["summary"]["steps"], kSteps);
-    EXPECT_EQ(latest["summary"]["bytes"].get<std::int64_t>() + latest["summary"]["control_bytes"].get<std::int64_t>(), summary.sent.value);
+    EXPECT_EQ(latest["summary"]["bytes"].get<std::int64_t>() +
+                  latest["summary"]["control_bytes"].get<std::int64_t>(),
+              summary.sent.value);
     EXPECT_EQ(latest["step"]["step"], kSteps - 1);
   });
 }

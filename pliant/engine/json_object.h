@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One JSON object, written key by key into a text. Only what a log needs: no parsing, no copies, a microsecond for a line.
+// One JSON object, written key by key into a text. Only what a log needs: no parsing, no copies, a
+// microsecond for a line.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,14 +15,19 @@
 
 namespace pliant::engine {
 
-// In quotes, with everything escaped that JSON does not allow in a text. Bytes that are not UTF-8 become U+FFFD.
+// In quotes, with everything escaped that JSON does not allow in a text. Bytes that are not UTF-8
+// become U+FFFD.
 [[nodiscard]] std::string json_text(std::string_view text);
 
 class JsonObject {
  public:
   JsonObject& put(std::string_view key, std::string_view text) { return raw(key, json_text(text)); }
-  JsonObject& put(std::string_view key, const char* text) { return put(key, std::string_view(text)); }
-  JsonObject& put(std::string_view key, const std::string& text) { return put(key, std::string_view(text)); }
+  JsonObject& put(std::string_view key, const char* text) {
+    return put(key, std::string_view(text));
+  }
+  JsonObject& put(std::string_view key, const std::string& text) {
+    return put(key, std::string_view(text));
+  }
   JsonObject& put(std::string_view key, bool flag) { return raw(key, flag ? "true" : "false"); }
   JsonObject& put(std::string_view key, std::integral auto number) {
     begin(key);

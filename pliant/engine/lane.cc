@@ -3,7 +3,8 @@
 
 namespace pliant::engine {
 
-Lane::Lane(std::unique_ptr<comm::Communicator> communicator, Threading threading) : communicator_(std::move(communicator)) {
+Lane::Lane(std::unique_ptr<comm::Communicator> communicator, Threading threading)
+    : communicator_(std::move(communicator)) {
   if (threading == Threading::kOwnThread) thread_ = std::thread([this] { work(); });
 }
 

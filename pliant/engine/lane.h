@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A thread that runs jobs in the order they came; or, without a thread, the caller who runs each at once.
+// A thread that runs jobs in the order they came; or, without a thread, the caller who runs each at
+// once.
 #pragma once
 
 #include <condition_variable>
@@ -42,7 +43,8 @@ class Lane {
   std::thread thread_;
 };
 
-// Lets numbered visitors through one at a time, in the order of their numbers, whichever thread they come from.
+// Lets numbered visitors through one at a time, in the order of their numbers, whichever thread
+// they come from.
 class Turnstile {
  public:
   void enter(std::uint64_t number) {

@@ -16,7 +16,8 @@ namespace {
 
 std::uint64_t layout_of(const std::vector<Parameter>& parameters) {
   std::string text;
-  for (const Parameter& parameter : parameters) text += fmt::format("{}\n{}\n{}\n", parameter.name, parameter.size, parameter.shape);
+  for (const Parameter& parameter : parameters)
+    text += fmt::format("{}\n{}\n{}\n", parameter.name, parameter.size, parameter.shape);
   return pliant::hash(std::string_view(text));
 }
 
@@ -45,19 +46,22 @@ std::unique_ptr<RunLog> open_log(const Options& options, comm::Communicator& con
   return log;
 }
 
-LogHeader header_of(const Options& options, const std::vector<Parameter>& parameters, const plan::CostTable& costs) {
+LogHeader header_of(const Options& options, const std::vector<Parameter>& parameters,
+                    const plan::CostTable& costs) {
   const RunLogOptions& wanted = options.run_log;
-  LogHeader header{.name = wanted.name,
-                   .versions = {{"pliant", std::string(version())}},
-                   .command = wanted.command,
-                   .layout = layout_of(parameters),
-                   .options = {{"plan", to_string(options.pins)},
-                               {"policy", std::string(to_string(options.control.policy))},
-                               {"deadline", options.deadline ? to_string(*options.deadline) : "none"},
-                               {"clip_norm", fmt::format("{}", options.clip_norm)},
-                               {"check_every", std::to_string(options.check_every)},
-                               {"warm_up", fmt::format("{} {}", to_string(options.warm_up), options.warm_up_steps)}},
-                   .costs = one_line(plan::to_text(costs))};
+  LogHeader header{
+      .name = wanted.name,
+      .versions = {{"pliant", std::string(version())}},
+      .command = wanted.command,
+      .layout = layout_of(parameters),
+      .options = {{"plan", to_string(options.pins)},
+                  {"policy", std::string(to_string(options.control.policy))},
+                  {"deadline", options.deadline ? to_string(*options.deadline) : "none"},
+                  {"clip_norm", fmt::format("{}", options.clip_norm)},
+                  {"check_every", std::to_string(options.check_every)},
+                  {"warm_up",
+                   fmt::format("{} {}", to_string(options.warm_up), options.warm_up_steps)}},
+      .costs = one_line(plan::to_text(costs))};
   for (const Parameter& parameter : parameters) header.parameters += parameter.size;
   if (options.updates) header.optimizer = options.adam ? "adam" : "sgd";
   header.versions.insert(header.versions.end(), wanted.versions.begin(), wanted.versions.end());

@@ -16,6 +16,7 @@ namespace pliant::engine {
 [[nodiscard]] std::unique_ptr<RunLog> open_log(const Options& options, comm::Communicator& control);
 
 // What the options and the model say; rank, world, lanes and buckets are the engine's to add.
-[[nodiscard]] LogHeader header_of(const Options& options, const std::vector<Parameter>& parameters, const plan::CostTable& costs);
+[[nodiscard]] LogHeader header_of(const Options& options, const std::vector<Parameter>& parameters,
+                                  const plan::CostTable& costs);
 
 }  // namespace pliant::engine

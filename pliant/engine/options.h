@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a user may set. All ranks must set the same, which the engine checks first; only deadline, log and run_log are each rank's own.
+// What a user may set. All ranks must set the same, which the engine checks first; only deadline,
+// log and run_log are each rank's own.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,11 @@ struct Parameter {
   std::string shape = {};  // anything that must be alike on all ranks: sizes, strides, type
 };
 
-enum class WarmUp : std::uint8_t { kNone, kDense, kRamp };  // kRamp: from 100 % down to the plan's density in equal stretches
+enum class WarmUp : std::uint8_t {
+  kNone,
+  kDense,
+  kRamp
+};  // kRamp: from 100 % down to the plan's density in equal stretches
 
 enum class Severity : std::uint8_t { kDebug, kInfo, kWarning };
 using Log = std::function<void(Severity, std::string_view)>;
@@ -34,35 +39,41 @@ using Log = std::function<void(Severity, std::string_view)>;
 struct RunLogOptions {
   // Only rank 0 writes; with {rank} in the path every rank does, each its own. Empty: nobody.
   std::string path = {};
-  std::string name = {};                                           // of the run; empty: the file's, without its ending
-  std::vector<std::string> command = {};                           // that started it
-  std::vector<std::pair<std::string, std::string>> versions = {};  // of what is around: "torch" -> "2.13.0"
-  std::vector<std::pair<std::string, std::string>> options = {};   // of the caller's, besides those below
-  bool watched = false;                                            // Engine::latest() will be asked for, with or without a path
+  std::string name = {};                  // of the run; empty: the file's, without its ending
+  std::vector<std::string> command = {};  // that started it
+  std::vector<std::pair<std::string, std::string>> versions =
+      {};  // of what is around: "torch" -> "2.13.0"
+  std::vector<std::pair<std::string, std::string>> options =
+      {};                // of the caller's, besides those below
+  bool watched = false;  // Engine::latest() will be asked for, with or without a path
 };
 
 struct Options {
   plan::Pins pins = {};  // what is fixed; nothing pinned is "auto"
   bool updates = false;  // the optimizer is at hand: plans of kind updates may be chosen
-  bool shared = true;    // false: contributions are picked elsewhere, and a rank cannot send what another one picks
+  bool shared = true;    // false: contributions are picked elsewhere, and a rank cannot send what
+                         // another one picks
   bool adam = false;     // it divides by a second moment
   // How what is not pinned is chosen. Complete pins (is_complete) are never departed from.
   control::Options control = {};
   model::EfficiencyOptions efficiency = {};
   double drift = model::kUsualDrift;
   double drag = model::kUsualDrag;
-  double lengthen = 1;                        // updates, adam: 1: steps are lengthened in full (common_share.h); 0: not
-  std::optional<plan::CostTable> costs = {};  // of coding on this machine; none: measured at the start, in about 10 ms
-  std::optional<Seconds> deadline;            // for each message; none: for ever
-  int check_every = 100;                      // exchanges between two comparisons of what the ranks applied; 0: never
+  double lengthen = 1;  // updates, adam: 1: steps are lengthened in full (common_share.h); 0: not
+  std::optional<plan::CostTable> costs =
+      {};  // of coding on this machine; none: measured at the start, in about 10 ms
+  std::optional<Seconds> deadline;  // for each message; none: for ever
+  int check_every = 100;  // exchanges between two comparisons of what the ranks applied; 0: never
   WarmUp warm_up = WarmUp::kNone;
   std::int64_t warm_up_steps = 0;
-  double clip_norm = 0;  // each rank's own gradient is clipped to this norm before it is accumulated; 0: not
+  double clip_norm =
+      0;  // each rank's own gradient is clipped to this norm before it is accumulated; 0: not
   // Facts of the caller's that must be alike on all ranks, by name: "torch" -> "2.13.0".
   std::vector<std::pair<std::string, std::string>> facts = {};
   Log log = {};  // called from any thread; nothing: silence
   RunLogOptions run_log = {};
-  std::string objection = {};  // why this rank cannot take part, if it cannot: all ranks throw it together, as IoError
+  std::string objection =
+      {};  // why this rank cannot take part, if it cannot: all ranks throw it together, as IoError
 };
 
 }  // namespace pliant::engine

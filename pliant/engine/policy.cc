@@ -11,27 +11,33 @@
 namespace pliant::engine {
 namespace {
 
-// Where a sparse scheme is pinned and its density is not: our trials lose little at 1 %, and it is a hundredth of the bytes.
+// Where a sparse scheme is pinned and its density is not: our trials lose little at 1 %, and it is
+// a hundredth of the bytes.
 constexpr double kUsualDensity = 0.01;
 
 plan::Plan settle(plan::Pins pins) {
-  if (!pins.kind) pins.kind = pins.every || pins.late ? plan::Kind::kUpdates : plan::Kind::kGradients;
-  if (!pins.density && pins.scheme && pins.scheme != plan::Scheme::kDense) pins.density = kUsualDensity;
+  if (!pins.kind)
+    pins.kind = pins.every || pins.late ? plan::Kind::kUpdates : plan::Kind::kGradients;
+  if (!pins.density && pins.scheme && pins.scheme != plan::Scheme::kDense)
+    pins.density = kUsualDensity;
   return plan::complete(pins);
 }
 
 // The densities tried on the way down to `target`, densest first.
 std::vector<double> ladder(double target) {
   std::vector<double> rungs;
-  std::ranges::copy_if(plan::kDensities, std::back_inserter(rungs), [target](double density) { return density > target; });
+  std::ranges::copy_if(plan::kDensities, std::back_inserter(rungs),
+                       [target](double density) { return density > target; });
   return rungs;
 }
 
 }  // namespace
 
-FixedPolicy::FixedPolicy(const plan::Pins& pins, WarmUp warm_up, std::int64_t warm_up_steps, std::unique_ptr<Policy> onlooker)
+FixedPolicy::FixedPolicy(const plan::Pins& pins, WarmUp warm_up, std::int64_t warm_up_steps,
+                         std::unique_ptr<Policy> onlooker)
     : plan_(settle(pins)),
-      reason_(pins == plan::Pins{} ? "nothing is pinned and nothing is chosen: dense" : fmt::format("pinned: {}", to_string(pins))),
+      reason_(pins == plan::Pins{} ? "nothing is pinned and nothing is chosen: dense"
+                                   : fmt::format("pinned: {}", to_string(pins))),
       warm_up_(plan_.scheme == plan::Scheme::kDense ? WarmUp::kNone : warm_up),
       warm_up_steps_(static_cast<std::uint64_t>(std::max<std::int64_t>(warm_up_steps, 0))),
       onlooker_(std::move(onlooker)) {}
@@ -48,8 +54,10 @@ Choice FixedPolicy::choose(std::uint64_t step) {
   }
   const auto rungs = ladder(plan_.density);
   plan::Plan plan = plan_;
-  if (!rungs.empty()) plan.density = rungs[static_cast<std::size_t>(step * rungs.size() / warm_up_steps_)];
-  return {plan, fmt::format("warm-up: on the way to {} within {} steps", plan::density_text(plan_.density), warm_up_steps_)};
+  if (!rungs.empty())
+    plan.density = rungs[static_cast<std::size_t>(step * rungs.size() / warm_up_steps_)];
+  return {plan, fmt::format("warm-up: on the way to {} within {} steps",
+                            plan::density_text(plan_.density), warm_up_steps_)};
 }
 
 void FixedPolicy::take_in(std::span<const Record> records) {
@@ -72,8 +80,12 @@ void FixedPolicy::note_buffers(bool at_home) {
   if (onlooker_ != nullptr) onlooker_->note_buffers(at_home);
 }
 
-Outlook FixedPolicy::outlook(const plan::Plan& plan) { return onlooker_ != nullptr ? onlooker_->outlook(plan) : Outlook{}; }
+Outlook FixedPolicy::outlook(const plan::Plan& plan) {
+  return onlooker_ != nullptr ? onlooker_->outlook(plan) : Outlook{};
+}
 
-bool is_complete(const plan::Pins& pins) { return pins.kind && pins.scheme && (pins.density || pins.scheme == plan::Scheme::kDense); }
+bool is_complete(const plan::Pins& pins) {
+  return pins.kind && pins.scheme && (pins.density || pins.scheme == plan::Scheme::kDense);
+}
 
 }  // namespace pliant::engine

@@ -9,10 +9,13 @@ namespace {
 TEST(FixedPolicy, KeepsThePinnedPlan) {
   const auto pins = plan::parse_pins("gradients union density=3% values=int8");
   FixedPolicy policy(pins, WarmUp::kNone, 0);
-  for (std::uint64_t step = 0; step < 5; ++step) EXPECT_TRUE(plan::matches(policy.choose(step).plan, pins));
+  for (std::uint64_t step = 0; step < 5; ++step)
+    EXPECT_TRUE(plan::matches(policy.choose(step).plan, pins));
 }
 
-TEST(FixedPolicy, WithNothingPinnedIsDense) { EXPECT_EQ(FixedPolicy({}, WarmUp::kNone, 0).choose(0).plan, plan::Plan{}); }
+TEST(FixedPolicy, WithNothingPinnedIsDense) {
+  EXPECT_EQ(FixedPolicy({}, WarmUp::kNone, 0).choose(0).plan, plan::Plan{});
+}
 
 TEST(FixedPolicy, FillsInADensityWhereOnlyTheSchemeIsPinned) {
   EXPECT_EQ(FixedPolicy(plan::parse_pins("srs"), WarmUp::kNone, 0).choose(0).plan.density, 0.01);

@@ -32,7 +32,9 @@ std::vector<std::size_t> odd_ones(std::span<const std::uint64_t> values) {
 double on_the_wire(std::span<const Record> records) {
   double sum = 0;
   for (std::size_t i = 0; i < kRecordTimes; ++i) {
-    sum += std::ranges::min(records, {}, [i](const Record& record) { return record.wire.at(i); }).wire.at(i);
+    sum += std::ranges::min(records, {}, [i](const Record& record) {
+             return record.wire.at(i);
+           }).wire.at(i);
   }
   return sum;
 }
@@ -42,16 +44,19 @@ std::optional<std::string> nonsense(std::span<const Record> records) {
   const auto makes_sense = [](float seconds) { return seconds >= 0 && seconds <= kLongest; };
   for (std::size_t r = 0; r < records.size(); ++r) {
     const Record& record = records[r];
-    const std::array<std::pair<std::string_view, float>, 5> named = {{{"step", record.whole},
-                                                                      {"wait", record.exposed},
-                                                                      {"bucket's lead", record.lead},
-                                                                      {"coding", record.coding},
-                                                                      {"record", record.control}}};
+    const std::array<std::pair<std::string_view, float>, 5> named = {
+        {{"step", record.whole},
+         {"wait", record.exposed},
+         {"bucket's lead", record.lead},
+         {"coding", record.coding},
+         {"record", record.control}}};
     for (const auto& [what, seconds] : named) {
-      if (!makes_sense(seconds)) return fmt::format("rank {} says that its {} took {:g} s", r, what, seconds);
+      if (!makes_sense(seconds))
+        return fmt::format("rank {} says that its {} took {:g} s", r, what, seconds);
     }
     for (const float seconds : record.wire) {
-      if (!makes_sense(seconds)) return fmt::format("rank {} says that an exchange took {:g} s", r, seconds);
+      if (!makes_sense(seconds))
+        return fmt::format("rank {} says that an exchange took {:g} s", r, seconds);
     }
   }
   return std::nullopt;
@@ -67,7 +72,10 @@ std::optional<std::string> disagreement(std::span<const Record> records) {
       Fact{"step", [](const Record& r) { return r.step; }},
       Fact{"plan epoch", [](const Record& r) { return std::uint64_t{r.epoch}; }},
       Fact{"plan", [](const Record& r) { return std::uint64_t{r.plan}; }},
-      Fact{"hash of what was applied", [](const Record& r) { return std::uint64_t{(r.flags & kAppliedHashed) != 0 ? r.applied : 0}; }},
+      Fact{"hash of what was applied",
+           [](const Record& r) {
+             return std::uint64_t{(r.flags & kAppliedHashed) != 0 ? r.applied : 0};
+           }},
   };
   for (const Fact& fact : facts) {
     std::vector<std::uint64_t> values;
@@ -77,9 +85,10 @@ std::optional<std::string> disagreement(std::span<const Record> records) {
     const bool tie = 2 * odd.size() >= records.size();
     std::size_t other = 0;  // the first that is not odd
     while (other < odd.size() && odd[other] == other) ++other;
-    return fmt::format("rank {} differs from {} in its {} ({:x}, not {:x}) at step {}{}", fmt::join(odd, ", "),
-                       tie ? fmt::format("rank {}", other) : "the others", fact.what, values[odd.front()], values[other],
-                       records.front().step, tie ? "; which of them is right cannot be told" : "");
+    return fmt::format("rank {} differs from {} in its {} ({:x}, not {:x}) at step {}{}",
+                       fmt::join(odd, ", "), tie ? fmt::format("rank {}", other) : "the others",
+                       fact.what, values[odd.front()], values[other], records.front().step,
+                       tie ? "; which of them is right cannot be told" : "");
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What each rank tells all others about a step: 64 bytes, all-gathered beside the exchanges. Decisions are computed from these
-// bytes and from nothing else that differs between ranks, so all ranks decide alike.
+// What each rank tells all others about a step: 64 bytes, all-gathered beside the exchanges.
+// Decisions are computed from these bytes and from nothing else that differs between ranks, so all
+// ranks decide alike.
 #pragma once
 
 #include <array>
@@ -24,35 +25,42 @@ enum RecordFlags : std::uint16_t {
   kStirred = 16,       // updates: this rank's buffers are not what all ranks agree on
 };
 
-// Seconds are by this rank's own clock; a rank that came last to an exchange has its honest duration, so the minimum over
-// ranks is the sample.
+// Seconds are by this rank's own clock; a rank that came last to an exchange has its honest
+// duration, so the minimum over ranks is the sample.
 struct Record {
   std::uint16_t version = kRecordVersion;
   std::uint16_t flags = 0;
   std::uint32_t epoch = 0;
   std::uint64_t step = 0;
-  std::uint32_t plan = 0;                     // low half of the hash of plan and units
-  std::uint32_t applied = 0;                  // low half of XXH3 of what this rank applied
-  std::uint32_t rates = 0;                    // the same of its learning rates
-  float whole = 0;                            // the last step, from its first bucket to this one's; 0: none yet
-  float exposed = 0;                          // of that, from its last bucket until everything had landed
-  float lead = 0;                             // of that, from the bucket whose turn it was (told_unit) to the last one
-  float coding = 0;                           // gradients: select, encode, decode of this step; updates: what that took of `whole`
-  float control = 0;                          // duration of the last all-gather of records; 0: none yet
+  std::uint32_t plan = 0;     // low half of the hash of plan and units
+  std::uint32_t applied = 0;  // low half of XXH3 of what this rank applied
+  std::uint32_t rates = 0;    // the same of its learning rates
+  float whole = 0;            // the last step, from its first bucket to this one's; 0: none yet
+  float exposed = 0;          // of that, from its last bucket until everything had landed
+  float lead = 0;  // of that, from the bucket whose turn it was (told_unit) to the last one
+  float coding =
+      0;  // gradients: select, encode, decode of this step; updates: what that took of `whole`
+  float control = 0;  // duration of the last all-gather of records; 0: none yet
   std::array<float, kRecordTimes> wire = {};  // duration of each exchange; 0: none
 };
 static_assert(sizeof(Record) == 64);
 
-// Of which unit a round tells how long before the last one it was ready: each in its turn, but for the last itself.
-[[nodiscard]] constexpr std::size_t told_unit(std::uint64_t round, std::size_t units) { return units < 2 ? 0 : round % (units - 1); }
+// Of which unit a round tells how long before the last one it was ready: each in its turn, but for
+// the last itself.
+[[nodiscard]] constexpr std::size_t told_unit(std::uint64_t round, std::size_t units) {
+  return units < 2 ? 0 : round % (units - 1);
+}
 
-// What ranks must not differ in: epoch, step, plan, and what they applied. In one sentence that names the odd rank out.
+// What ranks must not differ in: epoch, step, plan, and what they applied. In one sentence that
+// names the odd rank out.
 [[nodiscard]] std::optional<std::string> disagreement(std::span<const Record> records);
 
-// Seconds of all exchanges, each by the rank that entered it last: another exchange may have another one.
+// Seconds of all exchanges, each by the rank that entered it last: another exchange may have
+// another one.
 [[nodiscard]] double on_the_wire(std::span<const Record> records);
 
-// A time that nobody can have measured (negative, not a number, more than an hour), in one sentence that names rank and value.
+// A time that nobody can have measured (negative, not a number, more than an hour), in one sentence
+// that names rank and value.
 [[nodiscard]] std::optional<std::string> nonsense(std::span<const Record> records);
 
 }  // namespace pliant::engine

@@ -11,10 +11,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<Record> alike(int ranks) { return std::vector<Record>(static_cast<std::size_t>(ranks), {.epoch = 3, .step = 7, .plan = 9}); }
+std::vector<Record> alike(int ranks) {
+  return std::vector<Record>(static_cast<std::size_t>(ranks), {.epoch = 3, .step = 7, .plan = 9});
+}
 
 TEST(OnTheWire, IsOfTheRankThatEnteredEachExchangeLast) {
-  const std::array records = {Record{.wire = {3, 1}}, Record{.wire = {1, 4}}, Record{.wire = {2, 2}}};
+  const std::array records = {Record{.wire = {3, 1}}, Record{.wire = {1, 4}},
+                              Record{.wire = {2, 2}}};
   EXPECT_EQ(on_the_wire(records), 2);
 }
 
@@ -28,10 +31,12 @@ TEST(Disagreement, IsNoneWhereOnlyTimesDiffer) {
 TEST(Disagreement, NamesTheOddRankOut) {
   auto records = alike(4);
   records[2].plan = 10;
-  EXPECT_THAT(disagreement(records).value_or(""), HasSubstr("rank 2 differs from the others in its plan"));
+  EXPECT_THAT(disagreement(records).value_or(""),
+              HasSubstr("rank 2 differs from the others in its plan"));
   records = alike(4);
   records[0].epoch = 4;
-  EXPECT_THAT(disagreement(records).value_or(""), HasSubstr("rank 0 differs from the others in its plan epoch (4, not 3)"));
+  EXPECT_THAT(disagreement(records).value_or(""),
+              HasSubstr("rank 0 differs from the others in its plan epoch (4, not 3)"));
 }
 
 TEST(Disagreement, OfTwoRanksSaysThatNobodyKnowsWhoIsRight) {
@@ -45,7 +50,8 @@ TEST(Disagreement, ComparesWhatWasAppliedOnlyWhereItWasHashed) {
   records[1].applied = 5;
   EXPECT_EQ(disagreement(records), std::nullopt);
   for (Record& record : records) record.flags = kAppliedHashed;
-  EXPECT_THAT(disagreement(records).value_or(""), HasSubstr("rank 1 differs from the others in its hash of what was applied"));
+  EXPECT_THAT(disagreement(records).value_or(""),
+              HasSubstr("rank 1 differs from the others in its hash of what was applied"));
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ void Records::post(Record mine) {
   });
 }
 
-// Records travel as the floats of a dense all-gather: nobody adds, so nobody looks at them as numbers.
+// Records travel as the floats of a dense all-gather: nobody adds, so nobody looks at them as
+// numbers.
 void Records::gather(comm::Communicator& communicator, Record mine) {
   constexpr std::size_t kFloats = sizeof(Record) / sizeof(float);
   const auto ranks = static_cast<std::size_t>(communicator.size());
@@ -32,8 +33,9 @@ void Records::gather(comm::Communicator& communicator, Record mine) {
   const Buffer<float> all(kFloats * ranks);
   std::memcpy(&all[kFloats * rank], &mine, sizeof mine);
   const auto& bruck = schedule::find_builder(schedule::Collective::kAllGather, "bruck");
-  const auto traffic = exchange::run_dense(communicator, bruck, {communicator.size()}, all, workspace_,
-                                           {.tag = tag_, .deadline = deadline_, .epoch = mine.epoch});
+  const auto traffic =
+      exchange::run_dense(communicator, bruck, {communicator.size()}, all, workspace_,
+                          {.tag = tag_, .deadline = deadline_, .epoch = mine.epoch});
   std::vector<Record> records(ranks);
   std::memcpy(static_cast<void*>(records.data()), all.data(), ranks * sizeof(Record));
   {
@@ -66,7 +68,9 @@ std::optional<Records::Gathered> Records::take_if_here(std::uint64_t step) {
 }
 
 void Records::wake() {
-  { const std::lock_guard lock(mutex_); }  // whoever looks now sees the fault; whoever has looked sleeps already
+  {
+    const std::lock_guard lock(mutex_);
+  }  // whoever looks now sees the fault; whoever has looked sleeps already
   arrived_.notify_all();
 }
 

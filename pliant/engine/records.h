@@ -18,17 +18,20 @@ namespace pliant::engine {
 
 class Records {
  public:
-  // The lane must end before its records do. `tag` keeps apart what shares its communicator with exchanges.
+  // The lane must end before its records do. `tag` keeps apart what shares its communicator with
+  // exchanges.
   Records(Lane& lane, Fault& fault, std::optional<Seconds> deadline, comm::Tag tag);
 
-  // This rank's record of a step. All ranks post the same steps in the same order. Returns at once if the lane is a thread.
+  // This rank's record of a step. All ranks post the same steps in the same order. Returns at once
+  // if the lane is a thread.
   void post(Record mine);
 
   struct Gathered {
     std::vector<Record> records;  // by rank
     Bytes sent;                   // by this rank, to gather them
   };
-  // Everybody's records of that step: blocks until they are here, and forgets them. Throws what went wrong.
+  // Everybody's records of that step: blocks until they are here, and forgets them. Throws what
+  // went wrong.
   [[nodiscard]] Gathered take(std::uint64_t step);
   // The same, if they are here already.
   [[nodiscard]] std::optional<Gathered> take_if_here(std::uint64_t step);

@@ -34,11 +34,14 @@ std::size_t character(std::string_view text) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
   const bool too_long = (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xF0 && byte(1) < 0x90);
-  const bool no_character = (byte(0) == 0xED && byte(1) >= 0xA0) || (byte(0) == 0xF4 && byte(1) >= 0x90);
+  const bool no_character =
+      (byte(0) == 0xED && byte(1) >= 0xA0) || (byte(0) == 0xF4 && byte(1) >= 0x90);
   return length > 1 && (too_long || no_character) ? 0 : length;
 }
 
-double wall_clock() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 double monotonic_clock() {
   timespec now{};
@@ -48,15 +51,19 @@ double monotonic_clock() {
 
 std::string object_of(const std::vector<std::pair<std::string, std::string>>& texts) {
   std::string json = "{";
-  for (const auto& [key, value] : texts) json += fmt::format("{}{}:{}", json.size() > 1 ? "," : "", json_text(key), json_text(value));
+  for (const auto& [key, value] : texts)
+    json += fmt::format("{}{}:{}", json.size() > 1 ? "," : "", json_text(key), json_text(value));
   return json + "}";
 }
 
 std::string json_of(const std::optional<plan::Link>& link) {
   if (!link) return "null";
-  const double rate = link->seconds_per_byte > 0 ? 8 / link->seconds_per_byte : std::numeric_limits<double>::infinity();
+  const double rate = link->seconds_per_byte > 0 ? 8 / link->seconds_per_byte
+                                                 : std::numeric_limits<double>::infinity();
   JsonObject out;
-  out.put("latency", link->latency.value).put("latency_sd", link->latency_uncertainty.value).put("rate", rate);
+  out.put("latency", link->latency.value)
+      .put("latency_sd", link->latency_uncertainty.value)
+      .put("rate", rate);
   // Of the inverse, carried over: relative uncertainties are the same.
   out.put("rate_sd", rate * link->seconds_per_byte_uncertainty / link->seconds_per_byte);
   return std::move(out).text();
@@ -64,8 +71,12 @@ std::string json_of(const std::optional<plan::Link>& link) {
 
 std::string json_of(const model::Prediction& prediction) {
   JsonObject out;
-  out.put("plan", to_string(prediction.plan)).put("step", prediction.step.value).put("exchange", prediction.exchange.value);
-  out.put("exposed", prediction.exposed.value).put("efficiency", prediction.efficiency).put("updated", prediction.updated_fraction);
+  out.put("plan", to_string(prediction.plan))
+      .put("step", prediction.step.value)
+      .put("exchange", prediction.exchange.value);
+  out.put("exposed", prediction.exposed.value)
+      .put("efficiency", prediction.efficiency)
+      .put("updated", prediction.updated_fraction);
   out.put("gain", prediction.gain).put("bytes", prediction.bytes);
   return std::move(out).text();
 }
@@ -112,14 +123,17 @@ std::optional<std::string> log_path(const RunLogOptions& options, int rank) {
   return path;
 }
 
-RunLog::RunLog(std::string path, std::function<Seconds()> clock) : path_(std::move(path)), clock_(std::move(clock)), began_(clock_()) {
-  file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+RunLog::RunLog(std::string path, std::function<Seconds()> clock)
+    : path_(std::move(path)), clock_(std::move(clock)), began_(clock_()) {
+  file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC,
+               0666);  // NOLINT(cppcoreguidelines-pro-type-vararg)
   if (file_ < 0) throw io_error_from_errno(fmt::format("opening the run log '{}'", path_));
 }
 
 RunLog::~RunLog() {
   struct stat about {};
-  if (!begun_ && fstat(file_, &about) == 0 && S_ISREG(about.st_mode) && about.st_size == 0) unlink(path_.c_str());
+  if (!begun_ && fstat(file_, &about) == 0 && S_ISREG(about.st_mode) && about.st_size == 0)
+    unlink(path_.c_str());
   close(file_);
 }
 
@@ -155,37 +169,68 @@ void RunLog::write(const LogHeader& header) {
   begun_ = true;
   (void)!ftruncate(file_, 0);  // what is no file, such as a pipe, has nothing to lose
   JsonObject out = line("header");
-  const std::string name = header.name.empty() ? std::filesystem::path(path_).stem().string() : header.name;
+  const std::string name =
+      header.name.empty() ? std::filesystem::path(path_).stem().string() : header.name;
   out.put("format", "pliant-run-log").put("version", kVersion).put("name", name);
   // Both at the moment at which t was 0.
   const double since = (clock_() - began_).value;
   out.time("started", wall_clock() - since).time("mono", monotonic_clock() - since);
   out.raw("versions", object_of(header.versions)).list("command", header.command, json_text);
-  out.put("rank", header.rank).put("world", header.world).put("lanes", header.lanes).put("parameters", header.parameters);
-  out.put("layout", fmt::format("{:016x}", header.layout)).raw("options", object_of(header.options)).put("optimizer", header.optimizer);
-  out.put("costs", header.costs).list("buckets", header.buckets, [](std::size_t entries) { return std::to_string(entries); });
+  out.put("rank", header.rank)
+      .put("world", header.world)
+      .put("lanes", header.lanes)
+      .put("parameters", header.parameters);
+  out.put("layout", fmt::format("{:016x}", header.layout))
+      .raw("options", object_of(header.options))
+      .put("optimizer", header.optimizer);
+  out.put("costs", header.costs).list("buckets", header.buckets, [](std::size_t entries) {
+    return std::to_string(entries);
+  });
   write_line(std::move(out));
 }
 
 void RunLog::write(const LogDecision& decision) {
   JsonObject out = line("decision");
-  out.put("step", decision.step).put("round", decision.round).put("epoch", decision.epoch).put("plan", to_string(decision.plan));
-  out.put("from", decision.from ? std::optional(to_string(*decision.from)) : std::nullopt).put("changed", decision.from != decision.plan);
+  out.put("step", decision.step)
+      .put("round", decision.round)
+      .put("epoch", decision.epoch)
+      .put("plan", to_string(decision.plan));
+  out.put("from", decision.from ? std::optional(to_string(*decision.from)) : std::nullopt)
+      .put("changed", decision.from != decision.plan);
   const control::Decision nothing;
   const control::Decision& details = decision.details != nullptr ? *decision.details : nothing;
-  out.put("trial", details.trial).put("reason", decision.reason).put("inputs", details.inputs).put("candidates", details.candidates);
-  out.list("front", details.front, [](const model::Prediction& prediction) { return json_of(prediction); });
-  out.raw("chosen", details.chosen && details.chosen->plan == decision.plan ? json_of(*details.chosen) : "null");
+  out.put("trial", details.trial)
+      .put("reason", decision.reason)
+      .put("inputs", details.inputs)
+      .put("candidates", details.candidates);
+  out.list("front", details.front,
+           [](const model::Prediction& prediction) { return json_of(prediction); });
+  out.raw("chosen", details.chosen && details.chosen->plan == decision.plan
+                        ? json_of(*details.chosen)
+                        : "null");
   write_line(std::move(out));
 }
 
 void put(JsonObject& out, const LogStep& step, Seconds began) {
-  out.put("step", step.step).put("plan", step.plan).put("epoch", step.epoch).put("round", step.round);
-  out.put("whole", step.whole).put("compute", step.compute).put("exposed", step.exposed).put("coding", step.coding);
+  out.put("step", step.step)
+      .put("plan", step.plan)
+      .put("epoch", step.epoch)
+      .put("round", step.round);
+  out.put("whole", step.whole)
+      .put("compute", step.compute)
+      .put("exposed", step.exposed)
+      .put("coding", step.coding);
   out.put("predicted", step.predicted).put("seen", step.seen);
-  out.put("bytes", step.bytes.value).put("control_bytes", step.control_bytes.value).raw("link", json_of(step.link));
-  out.put("dense_step", step.dense_step).put("updated", step.updated).put("gain", step.gain).put("residual_ratio", step.residual_ratio);
-  out.put("void", step.is_void).list("exchanges", step.exchanges, [&](const LogExchange& exchange) { return json_of(exchange, began); });
+  out.put("bytes", step.bytes.value)
+      .put("control_bytes", step.control_bytes.value)
+      .raw("link", json_of(step.link));
+  out.put("dense_step", step.dense_step)
+      .put("updated", step.updated)
+      .put("gain", step.gain)
+      .put("residual_ratio", step.residual_ratio);
+  out.put("void", step.is_void).list("exchanges", step.exchanges, [&](const LogExchange& exchange) {
+    return json_of(exchange, began);
+  });
 }
 
 void RunLog::write(const LogStep& step) {
@@ -219,14 +264,21 @@ void RunLog::message(Severity severity, std::string_view text) {
 
 std::string to_json(const LogSummary& summary) {
   JsonObject out;
-  out.put("plan", summary.plan).put("steps", summary.steps).put("exchanges", summary.exchanges).put("bytes", summary.bytes.value);
+  out.put("plan", summary.plan)
+      .put("steps", summary.steps)
+      .put("exchanges", summary.exchanges)
+      .put("bytes", summary.bytes.value);
   out.put("control_bytes", summary.control_bytes.value).put("voids", summary.voids);
   return std::move(out).text();
 }
 
-void RunLog::end(std::uint64_t step, const std::optional<std::string>& error, const LogSummary& summary) {
+void RunLog::end(std::uint64_t step, const std::optional<std::string>& error,
+                 const LogSummary& summary) {
   JsonObject out = line("end");
-  out.put("step", step).put("status", error ? "failed" : "closed").put("error", error).raw("summary", to_json(summary));
+  out.put("step", step)
+      .put("status", error ? "failed" : "closed")
+      .put("error", error)
+      .raw("summary", to_json(summary));
   write_line(std::move(out), Place::kLast);
 }
 

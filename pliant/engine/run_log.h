@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The run log, as docs/formats/run-log.md has it: JSON lines. Each is handed to the system whole, by one write(2), so a process that
-// is killed leaves a log that is good up to its last line.
+// The run log, as docs/formats/run-log.md has it: JSON lines. Each is handed to the system whole,
+// by one write(2), so a process that is killed leaves a log that is good up to its last line.
 #pragma once
 
 #include <cstdint>
@@ -84,8 +84,8 @@ struct LogSummary {
   std::uint64_t voids = 0;
 };
 
-// Any thread may write. Nothing that goes wrong in a write is thrown: training matters more than its log. The first failure is the
-// last line: failure() says what it was.
+// Any thread may write. Nothing that goes wrong in a write is thrown: training matters more than
+// its log. The first failure is the last line: failure() says what it was.
 class RunLog {
  public:
   // Opens the file; what was in it goes when the header is written. Throws IoError that names it.

@@ -23,12 +23,16 @@ using ::testing::HasSubstr;
 
 class RunLogTest : public ::testing::Test {
  protected:
-  RunLogTest() : folder_(std::filesystem::temp_directory_path() / ("run_log_test-" + std::to_string(getpid()))) {
+  RunLogTest()
+      : folder_(std::filesystem::temp_directory_path() /
+                ("run_log_test-" + std::to_string(getpid()))) {
     std::filesystem::create_directories(folder_);
   }
   ~RunLogTest() override { std::filesystem::remove_all(folder_); }
 
-  [[nodiscard]] std::string path(const std::string& name = "run.jsonl") const { return (folder_ / name).string(); }
+  [[nodiscard]] std::string path(const std::string& name = "run.jsonl") const {
+    return (folder_ / name).string();
+  }
   [[nodiscard]] std::unique_ptr<RunLog> open() {
     return std::make_unique<RunLog>(path(), [this] { return Seconds{now_ += 0.001}; });
   }
@@ -73,16 +77,24 @@ LogStep full_step() {
                .seen = 0.02};
   step.link = plan::link_of(from_bits_per_second(1e8), {0.01});
   step.link->seconds_per_byte_uncertainty = step.link->seconds_per_byte / 10;
-  step.exchanges.push_back(
-      {.group = 1, .lane = 0, .begin = {100.5}, .enter = {100.6}, .leave = {100.7}, .end = {100.8}, .bytes = {40}, .entries = 10});
+  step.exchanges.push_back({.group = 1,
+                            .lane = 0,
+                            .begin = {100.5},
+                            .enter = {100.6},
+                            .leave = {100.7},
+                            .end = {100.8},
+                            .bytes = {40},
+                            .entries = 10});
   return step;
 }
 
 TEST_F(RunLogTest, EveryKindOfLineHasTheKeysOfTheDocument) {
   const auto log = open();
   log->write(header());
-  EXPECT_EQ(keys(last()), (std::set<std::string>{"type", "t", "format", "version", "name", "started", "mono", "versions", "command", "rank",
-                                                 "world", "lanes", "parameters", "layout", "options", "optimizer", "costs", "buckets"}));
+  EXPECT_EQ(keys(last()),
+            (std::set<std::string>{"type", "t", "format", "version", "name", "started", "mono",
+                                   "versions", "command", "rank", "world", "lanes", "parameters",
+                                   "layout", "options", "optimizer", "costs", "buckets"}));
   EXPECT_EQ(last()["name"], "run");
   EXPECT_EQ(last()["layout"], "0000000000000abc");
   EXPECT_EQ(last()["version"], 1);
@@ -90,20 +102,27 @@ TEST_F(RunLogTest, EveryKindOfLineHasTheKeysOfTheDocument) {
 
   log->write(full_step());
   EXPECT_EQ(keys(last()),
-            (std::set<std::string>{"type",    "t",          "step",    "plan",      "epoch",          "round", "whole",
-                                   "compute", "exposed",    "coding",  "predicted", "seen",           "bytes", "control_bytes",
-                                   "link",    "dense_step", "updated", "gain",      "residual_ratio", "void",  "exchanges"}));
-  EXPECT_EQ(keys(last()["exchanges"][0]), (std::set<std::string>{"group", "lane", "begin", "enter", "leave", "end", "bytes", "entries"}));
+            (std::set<std::string>{"type",       "t",       "step",    "plan",           "epoch",
+                                   "round",      "whole",   "compute", "exposed",        "coding",
+                                   "predicted",  "seen",    "bytes",   "control_bytes",  "link",
+                                   "dense_step", "updated", "gain",    "residual_ratio", "void",
+                                   "exchanges"}));
+  EXPECT_EQ(keys(last()["exchanges"][0]),
+            (std::set<std::string>{"group", "lane", "begin", "enter", "leave", "end", "bytes",
+                                   "entries"}));
   EXPECT_NEAR(last()["link"]["rate"].get<double>(), 1e8, 1);
   EXPECT_NEAR(last()["link"]["rate_sd"].get<double>(), 1e7, 1);
   EXPECT_NEAR(last()["exchanges"][0]["begin"].get<double>(), 0.5, 0.01) << "as t";
 
-  control::Decision details{.inputs = "2 ranks", .candidates = 7, .front = {{}}, .chosen = model::Prediction{}};
+  control::Decision details{
+      .inputs = "2 ranks", .candidates = 7, .front = {{}}, .chosen = model::Prediction{}};
   log->write(LogDecision{.step = 4, .reason = "because", .details = &details});
-  EXPECT_EQ(keys(last()), (std::set<std::string>{"type", "t", "step", "round", "epoch", "plan", "from", "changed", "trial", "reason",
-                                                 "inputs", "candidates", "front", "chosen"}));
+  EXPECT_EQ(keys(last()),
+            (std::set<std::string>{"type", "t", "step", "round", "epoch", "plan", "from", "changed",
+                                   "trial", "reason", "inputs", "candidates", "front", "chosen"}));
   EXPECT_EQ(keys(last()["front"][0]),
-            (std::set<std::string>{"plan", "step", "exchange", "exposed", "efficiency", "updated", "gain", "bytes"}));
+            (std::set<std::string>{"plan", "step", "exchange", "exposed", "efficiency", "updated",
+                                   "gain", "bytes"}));
   EXPECT_EQ(keys(last()["chosen"]), keys(last()["front"][0]));
 
   const std::vector<std::pair<std::string, double>> values = {{"loss", 0.5}, {"worse", NAN}};
@@ -115,7 +134,8 @@ TEST_F(RunLogTest, EveryKindOfLineHasTheKeysOfTheDocument) {
   EXPECT_EQ(last()["level"], "warning");
   log->end(6, "a peer is gone", {.plan = "gradients dense", .steps = 6, .bytes = {10}});
   EXPECT_EQ(last()["status"], "failed");
-  EXPECT_EQ(keys(last()["summary"]), (std::set<std::string>{"plan", "steps", "exchanges", "bytes", "control_bytes", "voids"}));
+  EXPECT_EQ(keys(last()["summary"]), (std::set<std::string>{"plan", "steps", "exchanges", "bytes",
+                                                            "control_bytes", "voids"}));
   const std::size_t written = lines().size();
   log->message(Severity::kInfo, "too late");
   EXPECT_EQ(lines().size(), written) << "the end is the last line";
@@ -123,11 +143,13 @@ TEST_F(RunLogTest, EveryKindOfLineHasTheKeysOfTheDocument) {
 
 TEST_F(RunLogTest, AnyTextIsOneLineOfJson) {
   const auto log = open();
-  for (const std::string text : {"a\nb", "\"quoted\\\"", "tab\tnul\x01", "\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", "</script>", "\x7F"}) {
+  for (const std::string text : {"a\nb", "\"quoted\\\"", "tab\tnul\x01",
+                                 "\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80", "</script>", "\x7F"}) {
     log->message(Severity::kInfo, text);
     EXPECT_EQ(last()["text"], text);
   }
-  for (const std::string broken : {"\xFF", "\xC3", "\xC0\x80", "\xED\xA0\x80", "\xF5\x80\x80\x80", "\xE2\x82"}) {
+  for (const std::string broken :
+       {"\xFF", "\xC3", "\xC0\x80", "\xED\xA0\x80", "\xF5\x80\x80\x80", "\xE2\x82"}) {
     log->message(Severity::kInfo, broken + "x");
     EXPECT_THAT(last()["text"].get<std::string>(), HasSubstr("\xEF\xBF\xBD"));
   }
@@ -193,8 +215,8 @@ TEST_F(RunLogTest, LinesOfManyThreadsStayWhole) {
   for (const std::string& line : lines()) EXPECT_TRUE(json::accept(line));
 }
 
-// A process that is killed at any moment leaves whole lines, but for the last: Linux copies a write page by page, and ends it between two
-// pages for whoever is to die.
+// A process that is killed at any moment leaves whole lines, but for the last: Linux copies a write
+// page by page, and ends it between two pages for whoever is to die.
 TEST_F(RunLogTest, WhoIsKilledLeavesWholeLines) {
   const pid_t writer = fork();
   if (writer == 0) {
@@ -202,7 +224,8 @@ TEST_F(RunLogTest, WhoIsKilledLeavesWholeLines) {
     log.write(header());
     while (true) log.write(full_step());
   }
-  while (!std::filesystem::exists(path()) || std::filesystem::file_size(path()) < 100'000) std::this_thread::yield();
+  while (!std::filesystem::exists(path()) || std::filesystem::file_size(path()) < 100'000)
+    std::this_thread::yield();
   kill(writer, SIGKILL);
   int status = 0;
   waitpid(writer, &status, 0);

@@ -17,10 +17,13 @@ namespace {
 constexpr std::size_t kSides = 2;  // parameters, buffers
 constexpr std::size_t kBuffers = 1;
 
-// Momentum at entries that were sent is cleared up to this density, at every=1: our trials gained by it up to here and lost from 3 % on.
+// Momentum at entries that were sent is cleared up to this density, at every=1: our trials gained
+// by it up to here and lost from 3 % on.
 constexpr double kClearedUpTo = 0.01;
 
-std::size_t total(const std::vector<std::size_t>& sizes) { return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}); }
+std::size_t total(const std::vector<std::size_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+}
 
 Buffer<float> zeros(std::size_t size) {
   Buffer<float> buffer(size);
@@ -40,9 +43,11 @@ Side::Side(std::vector<std::size_t> sizes)
       sizes_(std::move(sizes)) {}
 
 void Side::check(Tensors tensors) const {
-  require(tensors.size() == sizes_.size(), "engine: {} tensors, not {}", tensors.size(), sizes_.size());
+  require(tensors.size() == sizes_.size(), "engine: {} tensors, not {}", tensors.size(),
+          sizes_.size());
   for (std::size_t t = 0; t < sizes_.size(); ++t)
-    require(tensors[t].size() == sizes_[t], "engine: {} entries for tensor {}, which has {}", tensors[t].size(), t, sizes_[t]);
+    require(tensors[t].size() == sizes_[t], "engine: {} entries for tensor {}, which has {}",
+            tensors[t].size(), t, sizes_[t]);
 }
 
 void Side::read(Tensors from) {
@@ -72,12 +77,14 @@ std::vector<std::vector<float>> Side::cut(std::span<const float> flat) const {
 }
 
 void Side::join(const std::vector<std::vector<float>>& tensors, std::span<float> flat) const {
-  require(tensors.size() == sizes_.size(), "engine: a state of {} tensors for a model of {}", tensors.size(), sizes_.size());
+  require(tensors.size() == sizes_.size(), "engine: a state of {} tensors for a model of {}",
+          tensors.size(), sizes_.size());
   std::ranges::fill(flat, 0.0F);
   std::size_t begin = 0;
   for (std::size_t t = 0; t < sizes_.size(); ++t) {
-    require(tensors[t].empty() || tensors[t].size() == sizes_[t], "engine: a state of {} entries for tensor {}, which has {}",
-            tensors[t].size(), t, sizes_[t]);
+    require(tensors[t].empty() || tensors[t].size() == sizes_[t],
+            "engine: a state of {} entries for tensor {}, which has {}", tensors[t].size(), t,
+            sizes_[t]);
     std::ranges::copy(tensors[t], flat.begin() + static_cast<std::ptrdiff_t>(begin));
     begin += sizes_[t];
   }
@@ -101,11 +108,14 @@ struct Updates::Air {
       }
     }
 
-    // A flight is saved as what will land: the result, the own part, and what will go back to the residual. To learn the last
-    // without touching the residual yet, the flight lands on an empty one.
+    // A flight is saved as what will land: the result, the own part, and what will go back to the
+    // residual. To learn the last without touching the residual yet, the flight lands on an empty
+    // one.
     void arrive(Side& side) {
       if (flight == nullptr) {
-        if (!arrived) arrived = Arrived{zeros(side.size()), zeros(side.size()), zeros(side.size())};  // it stayed at home
+        if (!arrived)
+          arrived = Arrived{zeros(side.size()), zeros(side.size()),
+                            zeros(side.size())};  // it stayed at home
         return;
       }
       const std::vector<float> kept(side.residual.span().begin(), side.residual.span().end());
@@ -141,8 +151,12 @@ struct Updates::Air {
   }
 };
 
-Updates::Updates(Crew& crew, const Options& options, std::vector<std::size_t> parameter_sizes, std::vector<std::size_t> buffer_sizes)
-    : crew_(crew), options_(options), parameters_(std::move(parameter_sizes)), buffers_(std::move(buffer_sizes)) {}
+Updates::Updates(Crew& crew, const Options& options, std::vector<std::size_t> parameter_sizes,
+                 std::vector<std::size_t> buffer_sizes)
+    : crew_(crew),
+      options_(options),
+      parameters_(std::move(parameter_sizes)),
+      buffers_(std::move(buffer_sizes)) {}
 
 Updates::~Updates() { drop_flights(); }
 
@@ -228,15 +242,17 @@ void Updates::depart(Side& side, std::size_t which, Air& air) {
     if (!air.sending.with_buffers) return;
   }
   if (crew_.journal != nullptr && which == 0)
-    air.energies.contribution = sampled_energy(side.now.span(), reference, sample_stride(side.size()));
+    air.energies.contribution =
+        sampled_energy(side.now.span(), reference, sample_stride(side.size()));
   const plan::Plan& plan = air.sending.plan;
   const exchange::Terms terms{.plan = which == kBuffers ? plan::beside(plan, side.size()) : plan,
                               .step = air.sending.number,
                               .epoch = air.sending.epoch,
                               .bucket = static_cast<std::uint32_t>(which),
                               .deadline = air.sending.deadline};
-  air.sides[which].flight = exchange::depart(crew_.lane(launched_).communicator(), *side.bucket, terms,
-                                             compress::Progress{.parameters = side.now.span(), .reference = reference});
+  air.sides[which].flight =
+      exchange::depart(crew_.lane(launched_).communicator(), *side.bucket, terms,
+                       compress::Progress{.parameters = side.now.span(), .reference = reference});
   // Only a plan that lands late trains on: the own part stands in for the average meanwhile.
   if (air.sending.late()) air.sides[which].flight->add_own_part(side.now.span());
 }
@@ -249,14 +265,15 @@ bool Updates::send(const Model& model, const Sending& sending) {
   parameters_.read(model.parameters);
   buffers_.read(model.buffers);
 
-  // Infinity minus itself is not a number: entries of buffers that are not finite in the base (masks, say) stay at home. One
-  // that has stopped being finite since goes back to the base.
+  // Infinity minus itself is not a number: entries of buffers that are not finite in the base
+  // (masks, say) stay at home. One that has stopped being finite since goes back to the base.
   std::vector<std::size_t> at_home;
   std::vector<std::pair<float, float>> kept;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     if (!std::isfinite(buffers_.base[i])) {
       at_home.push_back(i);
-      kept.emplace_back(std::exchange(buffers_.now[i], 0.0F), std::exchange(buffers_.base[i], 0.0F));
+      kept.emplace_back(std::exchange(buffers_.now[i], 0.0F),
+                        std::exchange(buffers_.base[i], 0.0F));
     } else if (!std::isfinite(buffers_.now[i])) {
       buffers_.now[i] = buffers_.base[i];
     }
@@ -276,7 +293,8 @@ bool Updates::send(const Model& model, const Sending& sending) {
 
   const Seconds sent = crew_.now();
   worked_ += sent - *air->begin;
-  air->record = {.flags = static_cast<std::uint16_t>(sending.flags | (is_finite ? 0 : kNotFinite) | (air->stirred ? kStirred : 0)),
+  air->record = {.flags = static_cast<std::uint16_t>(sending.flags | (is_finite ? 0 : kNotFinite) |
+                                                     (air->stirred ? kStirred : 0)),
                  .epoch = sending.epoch,
                  .step = sending.number,
                  .plan = static_cast<std::uint32_t>(plan::hash(sending.plan)),
@@ -287,7 +305,8 @@ bool Updates::send(const Model& model, const Sending& sending) {
     air->record.exposed = static_cast<float>(std::exchange(waited_, Seconds{}).value);
   }
   last_sending_ = sent;
-  if (const auto hash = sending.hashed ? hashes_.find(*sending.hashed) : hashes_.end(); hash != hashes_.end()) {
+  if (const auto hash = sending.hashed ? hashes_.find(*sending.hashed) : hashes_.end();
+      hash != hashes_.end()) {
     air->record.flags |= kAppliedHashed;
     air->record.applied = hash->second;
     hashes_.erase(hashes_.begin(), std::next(hash));
@@ -326,7 +345,9 @@ void Updates::note_wait(Seconds waited) {
   if (crew_.journal != nullptr) crew_.journal->wait(waited);
 }
 
-std::optional<Updates::Sending> Updates::next() const { return air_.empty() ? std::nullopt : std::optional(air_.front()->sending); }
+std::optional<Updates::Sending> Updates::next() const {
+  return air_.empty() ? std::nullopt : std::optional(air_.front()->sending);
+}
 
 exchange::Report Updates::land_side(Side& side, std::size_t which, Air& air) {
   auto& one = air.sides[which];
@@ -376,9 +397,10 @@ exchange::Report Updates::land(const Model& model) {
   const bool buffers_void = of_buffers.is_void;
   air_.pop_front();
   if (options_.adam && !report.is_void) {
-    crew_.common_share.note(
-        {.result = parameters_.result.span(), .own_part = parameters_.reference.span(), .residual = parameters_.residual.span()},
-        crew_.ranks(), sample_stride(parameters_.size()));
+    crew_.common_share.note({.result = parameters_.result.span(),
+                             .own_part = parameters_.reference.span(),
+                             .residual = parameters_.residual.span()},
+                            crew_.ranks(), sample_stride(parameters_.size()));
   }
 
   apply(parameters_, model.parameters, air->sending.late());
@@ -387,7 +409,8 @@ exchange::Report Updates::land(const Model& model) {
   } else if (air->sending.with_buffers) {
     apply(buffers_, model.buffers, air->sending.late());
   }
-  if (plan.scheme != plan::Scheme::kDense && plan.every == 1 && plan.density <= kClearedUpTo && !report.is_void) {
+  if (plan.scheme != plan::Scheme::kDense && plan.every == 1 && plan.density <= kClearedUpTo &&
+      !report.is_void) {
     const auto own = parameters_.reference.span();
     sent_.resize(own.size());
     for (std::size_t i = 0; i < own.size(); ++i) {
@@ -399,14 +422,16 @@ exchange::Report Updates::land(const Model& model) {
   if (crew_.journal != nullptr && air->begin) tell(*air, report, of_buffers);
   const auto every = static_cast<std::uint64_t>(std::max(options_.check_every, 0));
   if (every > 0 && air->sending.number % every == 0) {
-    hashes_[air->sending.number] = static_cast<std::uint32_t>(pliant::hash(std::as_bytes(parameters_.base.span())));
+    hashes_[air->sending.number] =
+        static_cast<std::uint32_t>(pliant::hash(std::as_bytes(parameters_.base.span())));
   }
   worked_ += crew_.now() - arrived;
   return report;
 }
 
 void Updates::tell(Air& air, const exchange::Report& parameters, const exchange::Report& buffers) {
-  air.energies.residual = sampled_energy(parameters_.residual.span(), sample_stride(parameters_.size()));
+  air.energies.residual =
+      sampled_energy(parameters_.residual.span(), sample_stride(parameters_.size()));
   const auto one = [&](std::size_t which, const exchange::Report& report, std::size_t entries) {
     crew_.journal->exchanged(air.sending.number, {.span = {.group = which,
                                                            .lane = air.lane,
@@ -425,8 +450,8 @@ void Updates::tell(Air& air, const exchange::Report& parameters, const exchange:
   crew_.journal->landed(air.sending.number, {});
 }
 
-// base += result; tensors += result - own part, or simply the base where nothing was trained on meanwhile. One pass, where the
-// tensors lie: the training thread waits for it.
+// base += result; tensors += result - own part, or simply the base where nothing was trained on
+// meanwhile. One pass, where the tensors lie: the training thread waits for it.
 void Updates::apply(Side& side, Tensors tensors, bool late) {
   std::size_t begin = 0;
   for (const auto& now : tensors) {
@@ -474,7 +499,9 @@ void Updates::write(State& state) {
       if (side.size() == 0) continue;
       one.arrive(side);
       saved.is_void = saved.is_void || one.report.is_void;
-      const auto append = [&side](auto& to, std::span<const float> flat) { std::ranges::move(side.cut(flat), std::back_inserter(to)); };
+      const auto append = [&side](auto& to, std::span<const float> flat) {
+        std::ranges::move(side.cut(flat), std::back_inserter(to));
+      };
       append(saved.result, one.arrived->result.span());
       append(saved.own_part, one.arrived->own_part.span());
       append(saved.returned, one.arrived->returned.span());
@@ -486,7 +513,8 @@ void Updates::write(State& state) {
 void Updates::read(const State& state) {
   drop_flights();
   forget_base();
-  const auto restore = [](Side& side, const std::vector<std::vector<float>>& base, const std::vector<std::vector<float>>& residual) {
+  const auto restore = [](Side& side, const std::vector<std::vector<float>>& base,
+                          const std::vector<std::vector<float>>& residual) {
     side.join(base, side.base.span());
     if (residual.empty()) {
       std::ranges::fill(side.residual.span(), 0.0F);
@@ -497,26 +525,30 @@ void Updates::read(const State& state) {
   };
   restore(parameters_, state.base, state.residual);
   restore(buffers_, state.buffers, {});
-  if (!state.voted.empty() && state.voted.front() >= 0) parameters_.bucket->voted = state.voted.front();
+  if (!state.voted.empty() && state.voted.front() >= 0)
+    parameters_.bucket->voted = state.voted.front();
   for (const State::InFlight& saved : state.in_flight) {
-    const auto air = std::make_shared<Air>(Sending{.number = saved.number,
-                                                   .sent = saved.sent,
-                                                   .due = saved.due,
-                                                   .plan = plan::parse_plan(saved.plan, "a plan in the state"),
-                                                   .epoch = saved.epoch});
+    const auto air =
+        std::make_shared<Air>(Sending{.number = saved.number,
+                                      .sent = saved.sent,
+                                      .due = saved.due,
+                                      .plan = plan::parse_plan(saved.plan, "a plan in the state"),
+                                      .epoch = saved.epoch});
     std::size_t first = 0;
     for (std::size_t s = 0; s < kSides; ++s) {
       Side& side = s == 0 ? parameters_ : buffers_;
       if (side.size() == 0) continue;
       const auto part = [&](const std::vector<std::vector<float>>& tensors) {
-        require(tensors.size() >= first + side.tensors(), "engine: a flight of {} tensors in the state, not {}", tensors.size(),
+        require(tensors.size() >= first + side.tensors(),
+                "engine: a flight of {} tensors in the state, not {}", tensors.size(),
                 first + side.tensors());
         const auto begin = tensors.begin() + static_cast<std::ptrdiff_t>(first);
         Buffer<float> flat(side.size());
         side.join({begin, begin + static_cast<std::ptrdiff_t>(side.tensors())}, flat.span());
         return flat;
       };
-      air->sides[s].arrived = Air::Arrived{part(saved.result), part(saved.own_part), part(saved.returned)};
+      air->sides[s].arrived =
+          Air::Arrived{part(saved.result), part(saved.own_part), part(saved.returned)};
       air->sides[s].report.is_void = saved.is_void;
       air->sides[s].report.updated_fraction = 0;  // not known any more
       first += side.tensors();
@@ -536,8 +568,8 @@ std::size_t Updates::in_flight_bytes() const {
 std::size_t Updates::scratch_bytes() const {
   std::size_t bytes = 0;
   for (const Side* side : {&parameters_, &buffers_}) {
-    bytes += side->now.span().size_bytes() + side->reference.span().size_bytes() + side->result.span().size_bytes() +
-             side->bucket->scratch_bytes();
+    bytes += side->now.span().size_bytes() + side->reference.span().size_bytes() +
+             side->result.span().size_bytes() + side->bucket->scratch_bytes();
   }
   return bytes + sent_.size() / 8;
 }

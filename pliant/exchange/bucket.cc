@@ -35,7 +35,8 @@ std::size_t Bucket::quota(const Terms& terms) const {
   return plan::entries_of(terms.plan.density, size());
 }
 
-compress::Outcome Bucket::select(const Terms& terms, const compress::Contribution& contribution, compress::Selection& out) {
+compress::Outcome Bucket::select(const Terms& terms, const compress::Contribution& contribution,
+                                 compress::Selection& out) {
   residual_used = true;
   if (model_ != nullptr) return model_->select(index_, contribution, residual_, out);
   const std::size_t keep = quota(terms);
@@ -53,13 +54,15 @@ compress::Outcome Bucket::accumulate(const compress::Contribution& contribution)
   return outcome;
 }
 
-Bucket::Slices Bucket::select_slices(const Terms& terms, int count, const compress::Contribution& contribution) {
+Bucket::Slices Bucket::select_slices(const Terms& terms, int count,
+                                     const compress::Contribution& contribution) {
   residual_used = true;
   Slices slices{.begins = split_points(size(), static_cast<std::size_t>(count))};
   const std::vector<std::size_t> sizes = differences(slices.begins);
   const std::size_t share = (quota(terms) + sizes.size() - 1) / sizes.size();
   for (const std::size_t length : sizes) slices.quotas.push_back(std::min(share, length));
-  if (!slicer_ || slice_quotas_.size() != sizes.size()) slicer_.emplace(compress::Method::kExact, sizes);
+  if (!slicer_ || slice_quotas_.size() != sizes.size())
+    slicer_.emplace(compress::Method::kExact, sizes);
   if (slice_quotas_ != slices.quotas) {
     std::vector<compress::Amount> amounts;
     for (const std::size_t keep : slices.quotas) amounts.push_back({.keep = keep, .quota = keep});
@@ -69,7 +72,10 @@ Bucket::Slices Bucket::select_slices(const Terms& terms, int count, const compre
   slices.selections.resize(sizes.size());
   for (std::size_t b = 0; b < sizes.size(); ++b) {
     const auto part = slice_of(contribution, slices.begins[b], sizes[b]);
-    slices.tally += slicer_->select(b, part, residual_.subspan(slices.begins[b], sizes[b]), slices.selections[b]).tally;
+    slices.tally +=
+        slicer_
+            ->select(b, part, residual_.subspan(slices.begins[b], sizes[b]), slices.selections[b])
+            .tally;
   }
   slicer_->end_step();
   return slices;
@@ -91,7 +97,9 @@ std::unique_ptr<Workspace> Bucket::borrow_workspace() {
   return workspace;
 }
 
-void Bucket::give_back(std::unique_ptr<Workspace> workspace) { idle_.push_back(std::move(workspace)); }
+void Bucket::give_back(std::unique_ptr<Workspace> workspace) {
+  idle_.push_back(std::move(workspace));
+}
 
 std::size_t Bucket::scratch_bytes() const {
   std::size_t bytes = 0;
@@ -99,11 +107,13 @@ std::size_t Bucket::scratch_bytes() const {
   return bytes;
 }
 
-compress::Contribution slice_of(const compress::Contribution& contribution, std::size_t begin, std::size_t count) {
+compress::Contribution slice_of(const compress::Contribution& contribution, std::size_t begin,
+                                std::size_t count) {
   if (const auto* gradient = std::get_if<compress::Gradient>(&contribution))
     return compress::Gradient{gradient->values.subspan(begin, count)};
   const auto& progress = std::get<compress::Progress>(contribution);
-  return compress::Progress{progress.parameters.subspan(begin, count), progress.reference.subspan(begin, count)};
+  return compress::Progress{progress.parameters.subspan(begin, count),
+                            progress.reference.subspan(begin, count)};
 }
 
 }  // namespace pliant::exchange

@@ -15,9 +15,11 @@ namespace pliant::exchange {
 
 class Bucket {
  public:
-  // `residual` is somebody else's memory, finite, as long as the bucket. It selects exactly density x size entries, unless
-  // `model` is given: then that selector picks, for its bucket number `index`, and its owner aims it and ends its steps.
-  explicit Bucket(std::span<float> residual, compress::Selector* model = nullptr, std::size_t index = 0);
+  // `residual` is somebody else's memory, finite, as long as the bucket. It selects exactly density
+  // x size entries, unless `model` is given: then that selector picks, for its bucket number
+  // `index`, and its owner aims it and ends its steps.
+  explicit Bucket(std::span<float> residual, compress::Selector* model = nullptr,
+                  std::size_t index = 0);
 
   [[nodiscard]] std::size_t size() const { return residual_.size(); }
   [[nodiscard]] std::span<float> residual() const { return residual_; }
@@ -26,10 +28,12 @@ class Bucket {
   [[nodiscard]] std::size_t quota(const Terms& terms) const;
 
   // Accumulates, and (but for the last) takes the largest entries out of the residual.
-  compress::Outcome select(const Terms& terms, const compress::Contribution& contribution, compress::Selection& out);
+  compress::Outcome select(const Terms& terms, const compress::Contribution& contribution,
+                           compress::Selection& out);
   compress::Outcome accumulate(const compress::Contribution& contribution);
 
-  // srs: the largest of each of `count` slices, an equal share of the quota each. Indices count from the slice's begin.
+  // srs: the largest of each of `count` slices, an equal share of the quota each. Indices count
+  // from the slice's begin.
   struct Slices {
     std::vector<std::size_t> begins;  // count + 1
     std::vector<std::size_t> quotas;
@@ -38,7 +42,8 @@ class Bucket {
   };
   Slices select_slices(const Terms& terms, int count, const compress::Contribution& contribution);
 
-  // The energy that this rank's largest entries hold, as far as the last accumulate() or select() showed.
+  // The energy that this rank's largest entries hold, as far as the last accumulate() or select()
+  // showed.
   [[nodiscard]] double top_energy(const Terms& terms, const compress::Outcome& outcome) const;
 
   std::optional<int> voted;  // shared/var: the rank whose entries had the largest energy last time
@@ -63,6 +68,7 @@ class Bucket {
 };
 
 // Part of a contribution.
-[[nodiscard]] compress::Contribution slice_of(const compress::Contribution& contribution, std::size_t begin, std::size_t count);
+[[nodiscard]] compress::Contribution slice_of(const compress::Contribution& contribution,
+                                              std::size_t begin, std::size_t count);
 
 }  // namespace pliant::exchange

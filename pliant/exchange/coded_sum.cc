@@ -11,8 +11,9 @@
 
 namespace pliant::exchange {
 
-CodedSum::CodedSum(std::span<float> values, std::span<float> banked, std::size_t most, int count, const compress::Envelope& envelope,
-                   compress::Marks& marks, Workspace& workspace, Complaint& complaint)
+CodedSum::CodedSum(std::span<float> values, std::span<float> banked, std::size_t most, int count,
+                   const compress::Envelope& envelope, compress::Marks& marks, Workspace& workspace,
+                   Complaint& complaint)
     : values_(values),
       banked_(banked),
       begins_(split_points(values.size(), static_cast<std::size_t>(count))),
@@ -42,8 +43,8 @@ comm::Region CodedSum::encode(int b) {
   const compress::Envelope envelope = envelope_of(b);
   const auto mine = block(values_, b);
   const auto banked = block(banked_, b);
-  const comm::Region room =
-      workspace_.take(static_cast<std::size_t>(encoded_bound(envelope.length, mine.size(), envelope.codes, envelope.contents).value));
+  const comm::Region room = workspace_.take(static_cast<std::size_t>(
+      encoded_bound(envelope.length, mine.size(), envelope.codes, envelope.contents).value));
   differences_.resize(mine.size());
   compress::Marks marks = marks_;
   marks.refused = marks.refused || complaint_.any();
@@ -68,11 +69,13 @@ comm::Region CodedSum::outgoing(const schedule::Move& move, schedule::OnArrival 
 }
 
 comm::Region CodedSum::room(const schedule::Move& move, schedule::OnArrival) {
-  const Bytes each = encoded_bound(most_per_block_, most_per_block_, envelope_.codes, plan::Contents::kValues);
+  const Bytes each =
+      encoded_bound(most_per_block_, most_per_block_, envelope_.codes, plan::Contents::kValues);
   return room_for(move.blocks.size() * static_cast<std::size_t>(each.value), workspace_);
 }
 
-void CodedSum::arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) {
+void CodedSum::arrived(const schedule::Move& move, schedule::OnArrival on_arrival,
+                       const comm::Region& message) {
   complaint_.attempt([&] {
     const auto payloads = unpack(message, move.blocks.size());
     for (std::size_t i = 0; i < payloads.size(); ++i) take(move.blocks[i], on_arrival, payloads[i]);
@@ -88,11 +91,14 @@ void CodedSum::take(int b, schedule::OnArrival on_arrival, const comm::Region& p
   compress::merge(marks_, opened.marks);
   const bool combine = on_arrival == schedule::OnArrival::kCombine;
   float& unsent = unsent_[static_cast<std::size_t>(b)];
-  unsent = compress::energy_mark(static_cast<double>(opened.marks.unsent) + (combine ? unsent : 0.0F));
+  unsent =
+      compress::energy_mark(static_cast<double>(opened.marks.unsent) + (combine ? unsent : 0.0F));
   if (b == 0) marks_.unsent = unsent;
   if (opened.marks.refused) throw RefusedByPeer("a rank of this exchange refused what it was sent");
   if (opened.count != mine.size()) {
-    throw compress::CorruptPayload("count", fmt::format("block {}: corrupt count: {} values instead of {}", b, opened.count, mine.size()));
+    throw compress::CorruptPayload(
+        "count", fmt::format("block {}: corrupt count: {} values instead of {}", b, opened.count,
+                             mine.size()));
   }
   if (!combine) {
     (void)compress::decode_values(opened, mine);

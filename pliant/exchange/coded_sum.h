@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// An all-reduce of values that travel in a code: each hop carries a payload of values alone. Whoever encodes banks the
-// rounding, and a sum that is complete is encoded once and passed on as it is, so all ranks decode the same bits.
+// An all-reduce of values that travel in a code: each hop carries a payload of values alone.
+// Whoever encodes banks the rounding, and a sum that is complete is encoded once and passed on as
+// it is, so all ranks decode the same bits.
 #pragma once
 
 #include <optional>
@@ -16,16 +17,19 @@ namespace pliant::exchange {
 
 class CodedSum final : public Blocks {
  public:
-  // Sums `values`, which are finite, in place, cut into `count` blocks. `envelope` says what the payloads are for; length,
-  // slice and contents are filled in. `marks` are this rank's, and at the end everybody's. What rounding takes away on
-  // this rank is added to `banked`, as long as `values`. There is room for sums of up to `most` values: a rank that has
-  // refused does not know how many there are, and brings that many.
-  CodedSum(std::span<float> values, std::span<float> banked, std::size_t most, int count, const compress::Envelope& envelope,
-           compress::Marks& marks, Workspace& workspace, Complaint& complaint);
+  // Sums `values`, which are finite, in place, cut into `count` blocks. `envelope` says what the
+  // payloads are for; length, slice and contents are filled in. `marks` are this rank's, and at the
+  // end everybody's. What rounding takes away on this rank is added to `banked`, as long as
+  // `values`. There is room for sums of up to `most` values: a rank that has refused does not know
+  // how many there are, and brings that many.
+  CodedSum(std::span<float> values, std::span<float> banked, std::size_t most, int count,
+           const compress::Envelope& envelope, compress::Marks& marks, Workspace& workspace,
+           Complaint& complaint);
 
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
-  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival,
+               const comm::Region& message) override;
   void refuse(const std::string& why) override { complaint_.refuse(why); }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The first thing that was wrong with what others sent. A rank that refuses a payload still plays the schedule to its end,
-// so that nobody waits for it in vain; then it throws.
+// The first thing that was wrong with what others sent. A rank that refuses a payload still plays
+// the schedule to its end, so that nobody waits for it in vain; then it throws.
 #pragma once
 
 #include <exception>

@@ -37,7 +37,8 @@ std::optional<std::span<float>> DenseBlocks::together(const schedule::Move& move
   for (std::size_t i = 1; i < move.blocks.size(); ++i) {
     if (move.blocks[i] != move.blocks[i - 1] + 1) return std::nullopt;
   }
-  return floats_.data.subspan(begins_[static_cast<std::size_t>(move.blocks.front())], size_of(move));
+  return floats_.data.subspan(begins_[static_cast<std::size_t>(move.blocks.front())],
+                              size_of(move));
 }
 
 comm::Region DenseBlocks::outgoing(const schedule::Move& move, schedule::OnArrival) {
@@ -52,19 +53,22 @@ comm::Region DenseBlocks::outgoing(const schedule::Move& move, schedule::OnArriv
   return packed;
 }
 
-// A block is received by copy only once it is complete, that is after this rank's own part of it has been sent and used, so
-// the final bytes may land in place however early they come.
+// A block is received by copy only once it is complete, that is after this rank's own part of it
+// has been sent and used, so the final bytes may land in place however early they come.
 comm::Region DenseBlocks::room(const schedule::Move& move, schedule::OnArrival on_arrival) {
   const auto whole = together(move);
-  if (whole && on_arrival == schedule::OnArrival::kCopy) return {std::as_writable_bytes(*whole), floats_.owner};
+  if (whole && on_arrival == schedule::OnArrival::kCopy)
+    return {std::as_writable_bytes(*whole), floats_.owner};
   return workspace_.take(size_of(move) * sizeof(float));
 }
 
-void DenseBlocks::arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) {
+void DenseBlocks::arrived(const schedule::Move& move, schedule::OnArrival on_arrival,
+                          const comm::Region& message) {
   std::span<const float> values = floats(message.bytes);
   if (values.size() != size_of(move)) {
-    return refuse(fmt::format("rank {} sent {} floats instead of {}: do the ranks exchange the same bucket?", move.peer, values.size(),
-                              size_of(move)));
+    return refuse(
+        fmt::format("rank {} sent {} floats instead of {}: do the ranks exchange the same bucket?",
+                    move.peer, values.size(), size_of(move)));
   }
   for (const int b : move.blocks) {
     const std::span<float> mine = block(b);
@@ -78,19 +82,22 @@ void DenseBlocks::arrived(const schedule::Move& move, schedule::OnArrival on_arr
   }
 }
 
-Traffic run_dense(comm::Communicator& communicator, const schedule::Builder& builder, const schedule::Shape& shape,
-                  const comm::Floats& floats, Workspace& workspace, const RunOptions& options) {
-  require(shape.size == communicator.size(), "exchange: a schedule for {} ranks, run by {}", shape.size, communicator.size());
+Traffic run_dense(comm::Communicator& communicator, const schedule::Builder& builder,
+                  const schedule::Shape& shape, const comm::Floats& floats, Workspace& workspace,
+                  const RunOptions& options) {
+  require(shape.size == communicator.size(), "exchange: a schedule for {} ranks, run by {}",
+          shape.size, communicator.size());
   workspace.reset();
   Complaint complaint;
   DenseBlocks blocks(floats, builder.blocks(shape), workspace, complaint);
-  const Traffic traffic = run(communicator, builder.build(communicator.rank(), shape), blocks, options);
+  const Traffic traffic =
+      run(communicator, builder.build(communicator.rank(), shape), blocks, options);
   complaint.raise();
   return traffic;
 }
 
-Traffic all_reduce(comm::Communicator& communicator, const comm::Floats& floats, std::string_view schedule, Workspace& workspace,
-                   const RunOptions& options) {
+Traffic all_reduce(comm::Communicator& communicator, const comm::Floats& floats,
+                   std::string_view schedule, Workspace& workspace, const RunOptions& options) {
   const auto& builder = schedule::find_builder(schedule::Collective::kAllReduce, schedule);
   return run_dense(communicator, builder, {communicator.size()}, floats, workspace, options);
 }

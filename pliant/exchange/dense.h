@@ -16,15 +16,17 @@
 
 namespace pliant::exchange {
 
-// The floats cut into `count` blocks. What is copied arrives in place; what is added arrives in the workspace and is added
-// in the schedule's order. A sum that is not a number is always the same NaN, whatever went in.
+// The floats cut into `count` blocks. What is copied arrives in place; what is added arrives in the
+// workspace and is added in the schedule's order. A sum that is not a number is always the same
+// NaN, whatever went in.
 class DenseBlocks final : public Blocks {
  public:
   DenseBlocks(comm::Floats floats, int count, Workspace& workspace, Complaint& complaint);
 
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
-  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival,
+               const comm::Region& message) override;
   void refuse(const std::string& why) override { complaint_.refuse(why); }
 
  private:
@@ -39,14 +41,16 @@ class DenseBlocks final : public Blocks {
   Complaint& complaint_;
 };
 
-// Runs one collective of the catalogue in place. all-reduce: every rank ends with the sum; broadcast: with the root's data;
-// all-gather: block b (see split_points) with rank b's; reduce-scatter: rank b holds the sum of block b, the rest is scrap.
-// Same bits on all ranks and from run to run. Collective; throws CommError.
-Traffic run_dense(comm::Communicator& communicator, const schedule::Builder& builder, const schedule::Shape& shape,
-                  const comm::Floats& floats, Workspace& workspace, const RunOptions& options = {});
+// Runs one collective of the catalogue in place. all-reduce: every rank ends with the sum;
+// broadcast: with the root's data; all-gather: block b (see split_points) with rank b's;
+// reduce-scatter: rank b holds the sum of block b, the rest is scrap. Same bits on all ranks and
+// from run to run. Collective; throws CommError.
+Traffic run_dense(comm::Communicator& communicator, const schedule::Builder& builder,
+                  const schedule::Shape& shape, const comm::Floats& floats, Workspace& workspace,
+                  const RunOptions& options = {});
 
 // The sum over all ranks by the named all-reduce.
-Traffic all_reduce(comm::Communicator& communicator, const comm::Floats& floats, std::string_view schedule, Workspace& workspace,
-                   const RunOptions& options = {});
+Traffic all_reduce(comm::Communicator& communicator, const comm::Floats& floats,
+                   std::string_view schedule, Workspace& workspace, const RunOptions& options = {});
 
 }  // namespace pliant::exchange

@@ -17,13 +17,16 @@ bool all_finite(std::span<const float> values) {
   return std::ranges::all_of(values, [](float value) { return value - value == 0; });
 }
 
-// f32 is multiplied by 1/N before it is summed: so does DDP, and so the two agree bit for bit at every N. A lossy code is
-// summed first, since a rounding error banked in units of 1/N would have to be multiplied by N.
+// f32 is multiplied by 1/N before it is summed: so does DDP, and so the two agree bit for bit at
+// every N. A lossy code is summed first, since a rounding error banked in units of 1/N would have
+// to be multiplied by N.
 class DenseFlight final : public Flight {
  public:
-  DenseFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms, const compress::Contribution& contribution,
-              const comm::Floats& in_place)
-      : Flight(communicator, bucket, terms), floats_(in_place.data.empty() ? Buffer<float>(bucket.size()) : in_place), work_(floats_.data) {
+  DenseFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+              const compress::Contribution& contribution, const comm::Floats& in_place)
+      : Flight(communicator, bucket, terms),
+        floats_(in_place.data.empty() ? Buffer<float>(bucket.size()) : in_place),
+        work_(floats_.data) {
     if (const auto* gradient = std::get_if<compress::Gradient>(&contribution)) {
       take_gradient(gradient->values);
     } else {
@@ -42,15 +45,19 @@ class DenseFlight final : public Flight {
   void travel(comm::Communicator& communicator) override {
     const plan::AllReduce reduce = terms_.plan.reduce;
     if (reduce == plan::AllReduce::kEngine && communicator.capabilities().own_all_reduce) {
-      report_.traffic = {.entered = communicator.now(), .sent = {static_cast<std::int64_t>(work_.size_bytes())}, .messages = 1};
-      communicator.all_reduce(floats_, {.deadline = terms_.deadline, .place = {.epoch = terms_.epoch}});
+      report_.traffic = {.entered = communicator.now(),
+                         .sent = {static_cast<std::int64_t>(work_.size_bytes())},
+                         .messages = 1};
+      communicator.all_reduce(floats_,
+                              {.deadline = terms_.deadline, .place = {.epoch = terms_.epoch}});
       report_.traffic.finished = communicator.now();
     } else {
       const auto name = reduce == plan::AllReduce::kEngine ? "halving-doubling" : to_string(reduce);
       const auto& builder = schedule::find_builder(schedule::Collective::kAllReduce, name);
       const schedule::Shape shape{.size = ranks_};
       if (coded()) {
-        CodedSum sum(work_, banked_, work_.size(), builder.blocks(shape), envelope(), marks_, *workspace_, complaint_);
+        CodedSum sum(work_, banked_, work_.size(), builder.blocks(shape), envelope(), marks_,
+                     *workspace_, complaint_);
         report_.traffic = run(communicator, builder.build(rank_, shape), sum, run_options());
       } else {
         DenseBlocks blocks(floats_, builder.blocks(shape), *workspace_, complaint_);
@@ -59,8 +66,8 @@ class DenseFlight final : public Flight {
     }
     note_wire();
     complaint_.raise();
-    // All ranks hold the same bits, so all find the same. Gradients are handed on as they are, as DDP would, unless somebody's
-    // residual is in them.
+    // All ranks hold the same bits, so all find the same. Gradients are handed on as they are, as
+    // DDP would, unless somebody's residual is in them.
     if (!coded() && (updates() || terms_.flushes)) marks_.non_finite = !all_finite(work_);
   }
 
@@ -141,8 +148,9 @@ class DenseFlight final : public Flight {
 
 }  // namespace
 
-std::unique_ptr<Flight> depart_dense(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
-                                     const compress::Contribution& contribution, const comm::Floats& in_place) {
+std::unique_ptr<Flight> depart_dense(const comm::Communicator& communicator, Bucket& bucket,
+                                     const Terms& terms, const compress::Contribution& contribution,
+                                     const comm::Floats& in_place) {
   return std::make_unique<DenseFlight>(communicator, bucket, terms, contribution, in_place);
 }
 

@@ -47,7 +47,8 @@ Results everyone(int size, const schedule::Builder& builder, const schedule::Sha
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
 TEST(AllReduce, EveryRankEndsWithTheSameSumInEveryRun) {
@@ -70,7 +71,8 @@ TEST(AllReduce, EveryRankEndsWithTheSameSumInEveryRun) {
             sum += values[i];
             magnitude += std::abs(values[i]);
           }
-          // N-1 additions, each rounding by at most half a unit in the last place of at most `magnitude`.
+          // N-1 additions, each rounding by at most half a unit in the last place of at most
+          // `magnitude`.
           ASSERT_NEAR(first[0][i], sum, magnitude * (size - 1) * 0x1p-24) << i;
         }
       }
@@ -83,8 +85,10 @@ TEST(Broadcast, EveryRankEndsWithTheRootsBits) {
     if (builder.collective != Collective::kBroadcast) continue;
     for (const int size : {1, 2, 3, 6, 8}) {
       const int root = size / 2;
-      const Results results = everyone(size, builder, {size, root, 5}, [](int rank) { return contribution(rank, 1003); });
-      for (const auto& result : results) EXPECT_TRUE(same_bits(result, contribution(root, 1003))) << builder.name << " N=" << size;
+      const Results results = everyone(size, builder, {size, root, 5},
+                                       [](int rank) { return contribution(rank, 1003); });
+      for (const auto& result : results)
+        EXPECT_TRUE(same_bits(result, contribution(root, 1003))) << builder.name << " N=" << size;
     }
   }
 }
@@ -98,9 +102,12 @@ TEST(AllGather, EveryBlockIsItsOwners) {
       const auto begins = split_points(n, static_cast<std::size_t>(size));
       for (int r = 0; r < size; ++r) {
         const auto from = contribution(r, n);
-        for (std::size_t i = begins[static_cast<std::size_t>(r)]; i < begins[static_cast<std::size_t>(r) + 1]; ++i) expected[i] = from[i];
+        for (std::size_t i = begins[static_cast<std::size_t>(r)];
+             i < begins[static_cast<std::size_t>(r) + 1]; ++i)
+          expected[i] = from[i];
       }
-      for (const auto& result : everyone(size, builder, {size}, [n](int rank) { return contribution(rank, n); })) {
+      for (const auto& result :
+           everyone(size, builder, {size}, [n](int rank) { return contribution(rank, n); })) {
         EXPECT_TRUE(same_bits(result, expected)) << builder.name << " N=" << size;
       }
     }
@@ -112,15 +119,18 @@ TEST(ReduceScatter, EveryOwnerEndsWithTheSumOfItsBlock) {
   for (const auto& builder : schedule::builders()) {
     if (builder.collective != Collective::kReduceScatter) continue;
     for (const int size : {1, 2, 3, 6, 8}) {
-      const Results results = everyone(size, builder, {size}, [n](int rank) { return contribution(rank, n); });
+      const Results results =
+          everyone(size, builder, {size}, [n](int rank) { return contribution(rank, n); });
       const auto begins = split_points(n, static_cast<std::size_t>(size));
       Results inputs;
       for (int r = 0; r < size; ++r) inputs.push_back(contribution(r, n));
       for (int r = 0; r < size; ++r) {
-        for (std::size_t i = begins[static_cast<std::size_t>(r)]; i < begins[static_cast<std::size_t>(r) + 1]; ++i) {
+        for (std::size_t i = begins[static_cast<std::size_t>(r)];
+             i < begins[static_cast<std::size_t>(r) + 1]; ++i) {
           double sum = 0;
           for (const auto& values : inputs) sum += values[i];
-          ASSERT_NEAR(results[static_cast<std::size_t>(r)][i], sum, 1e-5) << builder.name << " N=" << size << " i=" << i;
+          ASSERT_NEAR(results[static_cast<std::size_t>(r)][i], sum, 1e-5)
+              << builder.name << " N=" << size << " i=" << i;
         }
       }
     }
@@ -131,7 +141,8 @@ TEST(ReduceScatter, EveryOwnerEndsWithTheSumOfItsBlock) {
 TEST(AllReduce, NaNIsCanonicalAndTheSameEverywhere) {
   const auto input = [](int rank) {
     const auto nan_of_rank = std::bit_cast<float>(0xFFC01234U + static_cast<unsigned>(rank));
-    const float infinity = rank % 2 == 0 ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity();
+    const float infinity = rank % 2 == 0 ? std::numeric_limits<float>::infinity()
+                                         : -std::numeric_limits<float>::infinity();
     return std::vector<float>{nan_of_rank, rank == 1 ? nan_of_rank : 1.0F, infinity, -0.0F, 1.0F};
   };
   for (const auto& builder : schedule::builders()) {
@@ -139,7 +150,8 @@ TEST(AllReduce, NaNIsCanonicalAndTheSameEverywhere) {
     for (const int size : {2, 3, 4, 7}) {
       for (const auto& result : everyone(size, builder, {size}, input)) {
         for (const std::size_t i : {0U, 1U, 2U})
-          EXPECT_EQ(std::bit_cast<std::uint32_t>(result[i]), 0x7FC00000U) << builder.name << " N=" << size << " i=" << i;
+          EXPECT_EQ(std::bit_cast<std::uint32_t>(result[i]), 0x7FC00000U)
+              << builder.name << " N=" << size << " i=" << i;
         EXPECT_EQ(std::bit_cast<std::uint32_t>(result[3]), 0x80000000U);
         EXPECT_EQ(result[4], static_cast<float>(size));
       }
@@ -180,7 +192,10 @@ TEST(AllReduce, ALostPeerIsAnErrorOnEveryRankThatNeedsIt) {
     testing::run_leaving_ranks("lost peer", 4, [&](std::unique_ptr<comm::Communicator>& c) {
       if (c->rank() == 2) return c.reset();
       Workspace workspace;
-      EXPECT_THROW((void)all_reduce(*c, Buffer<float>(64), name, workspace, {.deadline = Seconds{20}}), comm::CommError) << name;
+      EXPECT_THROW(
+          (void)all_reduce(*c, Buffer<float>(64), name, workspace, {.deadline = Seconds{20}}),
+          comm::CommError)
+          << name;
       ++told;
       c.reset();  // dead, so gone for the others too
     });

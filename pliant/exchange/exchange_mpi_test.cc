@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Run under mpirun: every scheme on a real engine. Rank 0 collects everybody's result and residual and checks them.
+// Run under mpirun: every scheme on a real engine. Rank 0 collects everybody's result and residual
+// and checks them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,11 +50,14 @@ TEST(OverMpi, EverySchemeConservesAndAgrees) {
   std::vector<double> debt(kEntries, 0.0);  // rank 0: the sum of residuals before the step
   std::uint64_t step = 0;
   for (const char* text :
-       {"gradients dense", "gradients union density=5% values=int8", "gradients dense reduce=ring values=f16",
+       {"gradients dense", "gradients union density=5% values=int8",
+        "gradients dense reduce=ring values=f16",
         "gradients shared/star bcast=double-tree reduce=halving-doubling density=5% values=f16",
-        "gradients shared/var bcast=scatter-allgather reduce=tree density=5% values=int4", "gradients srs density=5% values=int8",
+        "gradients shared/var bcast=scatter-allgather reduce=tree density=5% values=int4",
+        "gradients srs density=5% values=int8",
         "gradients srs scatter=direct gather=ring density=5% values=f32",
-        "gradients union gather=ring density=1% values=f32 indices=block16", "gradients dense reduce=recursive-doubling"}) {
+        "gradients union gather=ring density=1% values=f32 indices=block16",
+        "gradients dense reduce=recursive-doubling"}) {
     SCOPED_TRACE(text);
     const Terms terms{.plan = plan::parse_plan(text), .step = step, .deadline = Seconds{60}};
     std::vector<float> gradient = contribution(c->rank(), step);
@@ -73,7 +77,8 @@ TEST(OverMpi, EverySchemeConservesAndAgrees) {
       }
       ASSERT_NEAR(in, out + debt[i], c->size() * 1e-4) << i;
     }
-    for (const auto& result : results) EXPECT_EQ(std::memcmp(result.data(), results[0].data(), kEntries * sizeof(float)), 0);
+    for (const auto& result : results)
+      EXPECT_EQ(std::memcmp(result.data(), results[0].data(), kEntries * sizeof(float)), 0);
     ++step;
   }
 }

@@ -23,7 +23,8 @@ Flight::Flight(const comm::Communicator& communicator, Bucket& bucket, const Ter
 Flight::~Flight() { bucket_.give_back(std::move(workspace_)); }
 
 Report Flight::land(std::span<float> out) {
-  require(out.size() == bucket_.size(), "exchange: a result of {} for a bucket of {}", out.size(), bucket_.size());
+  require(out.size() == bucket_.size(), "exchange: a result of {} for a bucket of {}", out.size(),
+          bucket_.size());
   if (!marks_.non_finite) write_average(out);
   report_.is_void = marks_.non_finite;
   if (report_.is_void) {
@@ -36,8 +37,10 @@ Report Flight::land(std::span<float> out) {
   settle();
   if (terms_.plan.scheme != plan::Scheme::kDense && !out.empty()) {
     report_.updated_fraction = static_cast<double>(updated_) / static_cast<double>(out.size());
-    const double unsent = static_cast<double>(marks_.unsent) / (static_cast<double>(ranks_) * ranks_);
-    report_.aggregate_gain = applied_energy_ + unsent > 0 ? applied_energy_ / (applied_energy_ + unsent) : 1;
+    const double unsent =
+        static_cast<double>(marks_.unsent) / (static_cast<double>(ranks_) * ranks_);
+    report_.aggregate_gain =
+        applied_energy_ + unsent > 0 ? applied_energy_ / (applied_energy_ + unsent) : 1;
   }
   return report_;
 }
@@ -51,7 +54,9 @@ compress::Envelope Flight::envelope() const {
           .codes = {terms_.plan.indices, terms_.plan.values}};
 }
 
-RunOptions Flight::run_options() const { return {.tag = terms_.bucket, .deadline = terms_.deadline, .epoch = terms_.epoch}; }
+RunOptions Flight::run_options() const {
+  return {.tag = terms_.bucket, .deadline = terms_.deadline, .epoch = terms_.epoch};
+}
 
 void Flight::note_tally(const kernels::Tally& tally) {
   marks_.non_finite = tally.non_finite > 0;
@@ -68,14 +73,17 @@ void Flight::note_wire() {
   report_.wire = traffic.finished - traffic.entered - traffic.encode - traffic.decode;
 }
 
-compress::Opened Flight::open(const comm::Region& payload, const compress::Envelope& expected, std::size_t most) {
+compress::Opened Flight::open(const comm::Region& payload, const compress::Envelope& expected,
+                              std::size_t most) {
   const compress::Opened opened = compress::open(payload.bytes, expected, most);
   compress::merge(marks_, opened.marks);
-  if (opened.marks.refused) throw RefusedByPeer(fmt::format("rank {} refused what it was sent", expected.sender));
+  if (opened.marks.refused)
+    throw RefusedByPeer(fmt::format("rank {} refused what it was sent", expected.sender));
   return opened;
 }
 
-void Flight::add_scaled(std::span<float> out, std::span<const std::uint32_t> indices, std::span<const float> values, std::size_t begin) {
+void Flight::add_scaled(std::span<float> out, std::span<const std::uint32_t> indices,
+                        std::span<const float> values, std::size_t begin) {
   const float scale = 1.0F / static_cast<float>(ranks_);
   for (std::size_t i = 0; i < indices.size(); ++i) {
     float& place = out[begin + indices[i]];
@@ -87,18 +95,22 @@ void Flight::add_scaled(std::span<float> out, std::span<const std::uint32_t> ind
   }
 }
 
-std::unique_ptr<Flight> depart(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
-                               const compress::Contribution& contribution, const comm::Floats& in_place) {
+std::unique_ptr<Flight> depart(const comm::Communicator& communicator, Bucket& bucket,
+                               const Terms& terms, const compress::Contribution& contribution,
+                               const comm::Floats& in_place) {
   plan::check(terms.plan);
   const auto* gradient = std::get_if<compress::Gradient>(&contribution);
   const auto* progress = std::get_if<compress::Progress>(&contribution);
-  const std::size_t size = gradient != nullptr ? gradient->values.size() : progress->parameters.size();
-  require(size == bucket.size(), "exchange: a contribution of {} to a bucket of {}", size, bucket.size());
-  require(progress == nullptr || progress->reference.size() == size, "exchange: {} parameters", size);
-  require((gradient != nullptr) == (terms.plan.kind == plan::Kind::kGradients), "exchange: the plan is of kind {}, the contribution is not",
-          to_string(terms.plan.kind));
-  require(in_place.data.empty() || in_place.data.size() == size, "exchange: {} entries of memory for a bucket of {}", in_place.data.size(),
+  const std::size_t size =
+      gradient != nullptr ? gradient->values.size() : progress->parameters.size();
+  require(size == bucket.size(), "exchange: a contribution of {} to a bucket of {}", size,
+          bucket.size());
+  require(progress == nullptr || progress->reference.size() == size, "exchange: {} parameters",
           size);
+  require((gradient != nullptr) == (terms.plan.kind == plan::Kind::kGradients),
+          "exchange: the plan is of kind {}, the contribution is not", to_string(terms.plan.kind));
+  require(in_place.data.empty() || in_place.data.size() == size,
+          "exchange: {} entries of memory for a bucket of {}", in_place.data.size(), size);
   switch (terms.plan.scheme) {
     case plan::Scheme::kUnion:
       return depart_union(communicator, bucket, terms, contribution);
@@ -112,9 +124,10 @@ std::unique_ptr<Flight> depart(const comm::Communicator& communicator, Bucket& b
   return depart_dense(communicator, bucket, terms, contribution, in_place);
 }
 
-Report exchange(comm::Communicator& communicator, Bucket& bucket, const Terms& terms, const compress::Contribution& contribution,
-                std::span<float> out) {
-  require(out.size() == bucket.size(), "exchange: a result of {} for a bucket of {}", out.size(), bucket.size());
+Report exchange(comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+                const compress::Contribution& contribution, std::span<float> out) {
+  require(out.size() == bucket.size(), "exchange: a result of {} for a bucket of {}", out.size(),
+          bucket.size());
   const auto flight = depart(communicator, bucket, terms, contribution, out);
   try {
     flight->travel(communicator);

@@ -53,7 +53,10 @@ std::vector<comm::Region> unpack(const comm::Region& message, std::size_t count)
 }
 
 Packets::Packets(std::vector<std::size_t> bounds, Workspace& workspace, Complaint& complaint)
-    : bounds_(std::move(bounds)), payloads_(bounds_.size()), workspace_(workspace), complaint_(complaint) {}
+    : bounds_(std::move(bounds)),
+      payloads_(bounds_.size()),
+      workspace_(workspace),
+      complaint_(complaint) {}
 
 comm::Region Packets::outgoing(const schedule::Move& move, schedule::OnArrival) {
   std::vector<comm::Region> payloads;
@@ -67,14 +70,16 @@ comm::Region Packets::room(const schedule::Move& move, schedule::OnArrival) {
   return room_for(bytes, workspace_);
 }
 
-void Packets::arrived(const schedule::Move& move, schedule::OnArrival, const comm::Region& message) {
+void Packets::arrived(const schedule::Move& move, schedule::OnArrival,
+                      const comm::Region& message) {
   complaint_.attempt([&] {
     const auto payloads = unpack(message, move.blocks.size());
     for (std::size_t i = 0; i < payloads.size(); ++i) put(move.blocks[i], payloads[i]);
   });
 }
 
-Parts::Parts(comm::Region payload, std::size_t bound, int count, Workspace& workspace, Complaint& complaint)
+Parts::Parts(comm::Region payload, std::size_t bound, int count, Workspace& workspace,
+             Complaint& complaint)
     : count_(static_cast<std::size_t>(count)),
       bound_(bound),
       whole_(payload.bytes.empty() ? workspace.take(bound) : payload),
@@ -84,7 +89,8 @@ Parts::Parts(comm::Region payload, std::size_t bound, int count, Workspace& work
 
 std::span<std::byte> Parts::part(int b) const {
   const std::size_t begin = split_point(length_, count_, static_cast<std::size_t>(b));
-  return whole_.bytes.subspan(begin, split_point(length_, count_, static_cast<std::size_t>(b) + 1) - begin);
+  return whole_.bytes.subspan(
+      begin, split_point(length_, count_, static_cast<std::size_t>(b) + 1) - begin);
 }
 
 comm::Region Parts::outgoing(const schedule::Move& move, schedule::OnArrival) {
@@ -105,17 +111,21 @@ comm::Region Parts::room(const schedule::Move& move, schedule::OnArrival) {
 void Parts::arrived(const schedule::Move& move, schedule::OnArrival, const comm::Region& message) {
   complaint_.attempt([&] {
     Length length = 0;
-    if (message.bytes.size() >= sizeof(length)) std::memcpy(&length, message.bytes.data(), sizeof(length));
+    if (message.bytes.size() >= sizeof(length))
+      std::memcpy(&length, message.bytes.data(), sizeof(length));
     const auto corrupt = [](const std::string& why) {
       throw compress::CorruptPayload("size", "a part of a payload: corrupt size: " + why);
     };
-    if (length == 0 || length > bound_) corrupt(fmt::format("{} bytes, at most {} are expected", length, bound_));
-    if (length_ != 0 && length_ != length) corrupt(fmt::format("{} bytes, another part said {}", length, length_));
+    if (length == 0 || length > bound_)
+      corrupt(fmt::format("{} bytes, at most {} are expected", length, bound_));
+    if (length_ != 0 && length_ != length)
+      corrupt(fmt::format("{} bytes, another part said {}", length, length_));
     length_ = length;
     std::span<const std::byte> rest = message.bytes.subspan(sizeof(length));
     for (const int b : move.blocks) {
       const auto mine = part(b);
-      if (rest.size() < mine.size()) corrupt(fmt::format("{} bytes are missing", mine.size() - rest.size()));
+      if (rest.size() < mine.size())
+        corrupt(fmt::format("{} bytes are missing", mine.size() - rest.size()));
       if (!mine.empty()) std::memcpy(mine.data(), rest.data(), mine.size());
       rest = rest.subspan(mine.size());
     }

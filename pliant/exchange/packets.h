@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Payloads as blocks: several in one message, one after the other; each one's header says where it ends.
+// Payloads as blocks: several in one message, one after the other; each one's header says where it
+// ends.
 #pragma once
 
 #include <functional>
@@ -15,12 +16,14 @@ namespace pliant::exchange {
 // The payloads as one message: as it lies if there is one, else copied side by side.
 [[nodiscard]] comm::Region pack(std::span<const comm::Region> payloads, Workspace& workspace);
 
-// Room for payloads whose front is no payload: where the engine does not tell lengths, a message that is empty or cut short
-// must not be completed by what an earlier exchange left there. (The checksum sees to the rest.)
+// Room for payloads whose front is no payload: where the engine does not tell lengths, a message
+// that is empty or cut short must not be completed by what an earlier exchange left there. (The
+// checksum sees to the rest.)
 [[nodiscard]] comm::Region room_for(std::size_t bytes, Workspace& workspace);
 
-// Cuts a message into `count` payloads. Throws CorruptPayload if it does not begin with that many. What follows them is not
-// looked at: an engine that does not tell lengths hands over the whole room.
+// Cuts a message into `count` payloads. Throws CorruptPayload if it does not begin with that many.
+// What follows them is not looked at: an engine that does not tell lengths hands over the whole
+// room.
 [[nodiscard]] std::vector<comm::Region> unpack(const comm::Region& message, std::size_t count);
 
 // An all-gather of payloads that nobody changes on the way: block b is rank b's.
@@ -29,13 +32,16 @@ class Packets final : public Blocks {
   // bounds[b]: the most bytes that block b can have.
   Packets(std::vector<std::size_t> bounds, Workspace& workspace, Complaint& complaint);
 
-  void put(int b, comm::Region payload) { payloads_[static_cast<std::size_t>(b)] = std::move(payload); }
+  void put(int b, comm::Region payload) {
+    payloads_[static_cast<std::size_t>(b)] = std::move(payload);
+  }
   // By block. Empty where something else arrived, of which the complaint knows.
   [[nodiscard]] const std::vector<comm::Region>& payloads() const { return payloads_; }
 
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
-  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival,
+               const comm::Region& message) override;
   void refuse(const std::string& why) override { complaint_.refuse(why); }
 
  private:
@@ -45,17 +51,21 @@ class Packets final : public Blocks {
   Complaint& complaint_;
 };
 
-// A broadcast of one payload cut into parts, whose length only the root knows: each message begins with it.
+// A broadcast of one payload cut into parts, whose length only the root knows: each message begins
+// with it.
 class Parts final : public Blocks {
  public:
-  // At the root, `payload` is what is sent; elsewhere it is empty and at most `bound` bytes are accepted.
-  Parts(comm::Region payload, std::size_t bound, int count, Workspace& workspace, Complaint& complaint);
+  // At the root, `payload` is what is sent; elsewhere it is empty and at most `bound` bytes are
+  // accepted.
+  Parts(comm::Region payload, std::size_t bound, int count, Workspace& workspace,
+        Complaint& complaint);
 
   [[nodiscard]] comm::Region payload() const { return {whole_.bytes.first(length_), whole_.owner}; }
 
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
-  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival,
+               const comm::Region& message) override;
   void refuse(const std::string& why) override { complaint_.refuse(why); }
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What does not fit is refused, by everybody, and nothing is lost by it: other plans, lengths that are not told, misuse.
+// What does not fit is refused, by everybody, and nothing is lost by it: other plans, lengths that
+// are not told, misuse.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -26,17 +27,19 @@ plan::Plan plan_of(const char* text) { return plan::parse_plan(text); }
 constexpr std::array kSparsePlans = {
     "gradients union density=10% values=int8 indices=rice",
     "gradients union gather=ring density=10% values=f32 indices=raw32",
-    "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density=10% values=f16 indices=rice",
+    "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density=10% values=f16 "
+    "indices=rice",
     "gradients shared/var bcast=double-tree reduce=ring density=10% values=int8 indices=block16",
     "gradients shared/star bcast=binomial reduce=tree density=10% values=int4 indices=rice",
-    "gradients shared/star bcast=chain reduce=recursive-doubling density=10% values=f32 indices=rice",
+    "gradients shared/star bcast=chain reduce=recursive-doubling density=10% values=f32 "
+    "indices=rice",
     "gradients srs scatter=circulant density=10% values=int8 indices=rice",
     "gradients srs scatter=direct gather=recursive-doubling density=10% values=f16 indices=rice",
     "gradients dense reduce=halving-doubling values=f16",
 };
 
-// One rank is at another plan epoch, or bucket. Everyone refuses, nobody hangs although there is no deadline, and every
-// residual has back what was taken out of it.
+// One rank is at another plan epoch, or bucket. Everyone refuses, nobody hangs although there is no
+// deadline, and every residual has back what was taken out of it.
 TEST(Mismatch, IsRefusedByEveryRankAndLosesNothing) {
   for (const char* text : kSparsePlans) {
     for (const int size : {2, 3, 4, 7}) {
@@ -50,14 +53,16 @@ TEST(Mismatch, IsRefusedByEveryRankAndLosesNothing) {
           const auto contribution = random_values(static_cast<std::uint64_t>(c.rank()), 100);
           Terms terms{.plan = plan_of(text), .step = 7, .epoch = 40};
           if (c.rank() == 1 && other_epoch) terms.epoch = 41;
-          if (c.rank() == 1 && !other_epoch) terms.step = 7 + static_cast<std::uint64_t>(size);  // the same leader
+          if (c.rank() == 1 && !other_epoch)
+            terms.step = 7 + static_cast<std::uint64_t>(size);  // the same leader
           std::vector<float> out(100);
           try {
             (void)exchange(c, bucket, terms, compress::Gradient{contribution}, out);
           } catch (const compress::PayloadMismatch& e) {
             ++refusals;
             const std::string said = e.what();
-            const bool both = other_epoch ? said.find("40") != std::string::npos && said.find("41") != std::string::npos
+            const bool both = other_epoch ? said.find("40") != std::string::npos &&
+                                                said.find("41") != std::string::npos
                                           : said.find("step is") != std::string::npos;
             if (both) ++named;
           } catch (const RefusedByPeer&) {
@@ -65,7 +70,8 @@ TEST(Mismatch, IsRefusedByEveryRankAndLosesNothing) {
           }
           const auto left = std::vector<float>(residual.span().begin(), residual.span().end());
           // Dense keeps nothing in the residual until it has landed.
-          EXPECT_EQ(left, terms.plan.scheme == Scheme::kDense ? std::vector<float>(100, 0.0F) : contribution);
+          EXPECT_EQ(left, terms.plan.scheme == Scheme::kDense ? std::vector<float>(100, 0.0F)
+                                                              : contribution);
         });
         EXPECT_EQ(refusals, size);
         EXPECT_GE(named, 1);
@@ -76,10 +82,14 @@ TEST(Mismatch, IsRefusedByEveryRankAndLosesNothing) {
 
 // One rank runs another density, so that its messages are longer or shorter than the others expect.
 TEST(Mismatch, OfDensityIsRefusedWithoutAHang) {
-  for (const char* text : {"gradients union gather=ring density=10% values=f32", "gradients union density=10% values=int8",
-                           "gradients srs scatter=circulant density=10% values=f16", "gradients srs scatter=direct density=10% values=f32",
-                           "gradients shared/star bcast=binomial reduce=ring density=10% values=f32",
-                           "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density=10% values=int8"}) {
+  for (const char* text :
+       {"gradients union gather=ring density=10% values=f32",
+        "gradients union density=10% values=int8",
+        "gradients srs scatter=circulant density=10% values=f16",
+        "gradients srs scatter=direct density=10% values=f32",
+        "gradients shared/star bcast=binomial reduce=ring density=10% values=f32",
+        "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density=10% "
+        "values=int8"}) {
     for (const double other : {0.02, 0.5}) {
       SCOPED_TRACE(::testing::Message() << text << " against " << other);
       std::atomic<int> refusals = 0;
@@ -107,7 +117,8 @@ TEST(Mismatch, OfDensityIsRefusedWithoutAHang) {
   }
 }
 
-// With a selector for the whole model a bucket may send fewer than its quota; a rank that refuses does not know how many.
+// With a selector for the whole model a bucket may send fewer than its quota; a rank that refuses
+// does not know how many.
 TEST(Mismatch, IsRefusedAlsoWhereTheLeaderSendsLessThanItsQuota) {
   std::atomic<int> refusals = 0;
   testing::run_ranks("quota", 3, [&](comm::Communicator& c) {
@@ -116,7 +127,9 @@ TEST(Mismatch, IsRefusedAlsoWhereTheLeaderSendsLessThanItsQuota) {
     model.aim({{.keep = 10, .quota = 100}});
     Bucket bucket(residual.span(), &model);
     const auto contribution = random_values(static_cast<std::uint64_t>(c.rank()), 1000);
-    const Terms terms{.plan = plan_of("gradients shared/star density=1% values=f32"), .epoch = c.rank() == 1 ? 41U : 40U, .quota = 100};
+    const Terms terms{.plan = plan_of("gradients shared/star density=1% values=f32"),
+                      .epoch = c.rank() == 1 ? 41U : 40U,
+                      .quota = 100};
     std::vector<float> out(1000);
     EXPECT_ANY_THROW((void)exchange(c, bucket, terms, compress::Gradient{contribution}, out));
     ++refusals;
@@ -125,18 +138,21 @@ TEST(Mismatch, IsRefusedAlsoWhereTheLeaderSendsLessThanItsQuota) {
   EXPECT_EQ(refusals, 3);
 }
 
-// An engine that does not say how long a message was hands over the whole room, with rubbish behind the message.
+// An engine that does not say how long a message was hands over the whole room, with rubbish behind
+// the message.
 TEST(Lengths, NeedNotBeTold) {
   for (const int size : {1, 2, 3, 4, 7}) {
     testing::run_ranks("hidden lengths", size, [](comm::Communicator& c) {
       const auto told = testing::every_scheme(c);
       testing::HiddenLengths hidden(c);
-      EXPECT_TRUE(same_bits(testing::every_scheme(hidden), told)) << "rank " << c.rank() << " of " << c.size();
+      EXPECT_TRUE(same_bits(testing::every_scheme(hidden), told))
+          << "rank " << c.rank() << " of " << c.size();
     });
   }
 }
 
-// Nothing arrives where the last exchange's payload still lies: that one must not be taken for the new one.
+// Nothing arrives where the last exchange's payload still lies: that one must not be taken for the
+// new one.
 TEST(Lengths, AnEmptyMessageIsNotCompletedByAnOlderOne) {
   Workspace workspace;
   const comm::Region old = workspace.take(4096);
@@ -153,14 +169,19 @@ TEST(Misuse, IsNoticedBeforeAnythingIsTakenOut) {
     Bucket bucket(residual.span());
     std::vector<float> contribution(100, 1.0F);
     std::vector<float> small(99);
-    for (const char* text : {"gradients dense", "gradients union density=10%", "gradients srs density=10%"}) {
+    for (const char* text :
+         {"gradients dense", "gradients union density=10%", "gradients srs density=10%"}) {
       const Terms terms{.plan = plan_of(text)};
-      EXPECT_THROW((void)exchange(c, bucket, terms, compress::Gradient{contribution}, small), ContractError);
-      EXPECT_THROW((void)exchange(c, bucket, terms, compress::Gradient{small}, contribution), ContractError);
+      EXPECT_THROW((void)exchange(c, bucket, terms, compress::Gradient{contribution}, small),
+                   ContractError);
+      EXPECT_THROW((void)exchange(c, bucket, terms, compress::Gradient{small}, contribution),
+                   ContractError);
     }
     const Terms updates{.plan = plan_of("updates union density=10%")};
-    EXPECT_THROW((void)exchange(c, bucket, updates, compress::Gradient{contribution}, contribution), ContractError);
-    EXPECT_EQ(std::vector<float>(residual.span().begin(), residual.span().end()), std::vector<float>(100, 0.0F));
+    EXPECT_THROW((void)exchange(c, bucket, updates, compress::Gradient{contribution}, contribution),
+                 ContractError);
+    EXPECT_EQ(std::vector<float>(residual.span().begin(), residual.span().end()),
+              std::vector<float>(100, 0.0F));
   });
 }
 

@@ -11,7 +11,8 @@
 namespace pliant::exchange {
 namespace {
 
-// Coding is taken off the time on the wire. By the processor's clock: while this thread waits for a processor, messages go on arriving.
+// Coding is taken off the time on the wire. By the processor's clock: while this thread waits for a
+// processor, messages go on arriving.
 Seconds coding_clock(const comm::Communicator& communicator) {
   return communicator.capabilities().simulated ? communicator.now() : processor_time();
 }
@@ -29,7 +30,8 @@ Traffic& Traffic::operator+=(const Traffic& next) {
 
 void Blocks::refuse(const std::string& why) { throw ContractError(why); }
 
-Traffic run(comm::Communicator& communicator, const schedule::Schedule& schedule, Blocks& blocks, const RunOptions& options) {
+Traffic run(comm::Communicator& communicator, const schedule::Schedule& schedule, Blocks& blocks,
+            const RunOptions& options) {
   struct Incoming {
     comm::Ticket ticket;
     comm::Region room;
@@ -47,7 +49,9 @@ Traffic run(comm::Communicator& communicator, const schedule::Schedule& schedule
 
   auto next = incoming.begin();
   std::vector<comm::Ticket> sending;
-  comm::Patience patience{.deadline = options.deadline, .place = {.rounds = static_cast<int>(schedule.size()), .epoch = options.epoch}};
+  comm::Patience patience{
+      .deadline = options.deadline,
+      .place = {.rounds = static_cast<int>(schedule.size()), .epoch = options.epoch}};
   for (const schedule::Round& round : schedule) {
     ++patience.place.round;
     sending.clear();
@@ -68,7 +72,9 @@ Traffic run(comm::Communicator& communicator, const schedule::Schedule& schedule
         blocks.arrived(move, round.on_arrival, {next->room.bytes.first(size), next->room.owner});
       } else {
         blocks.refuse(
-            fmt::format("rank {} sent more than the {} bytes that there is room for: do the ranks run the same plan?", move.peer, room));
+            fmt::format("rank {} sent more than the {} bytes that there is room for: do the ranks "
+                        "run the same plan?",
+                        move.peer, room));
       }
       traffic.decode += coding_clock(communicator) - before;
       ++next;

@@ -24,13 +24,15 @@ TEST(Dense, FlushesAResidualThatWasThereFromTheStart) {
     std::ranges::fill(residual.span(), 5.0F);
     Bucket bucket(residual.span());
     std::vector<float> gradient(10, 1.0F);
-    (void)exchange(c, bucket, {.plan = plan_of("gradients dense")}, compress::Gradient{gradient}, gradient);
+    (void)exchange(c, bucket, {.plan = plan_of("gradients dense")}, compress::Gradient{gradient},
+                   gradient);
     EXPECT_EQ(gradient, std::vector<float>(10, 6.0F));
     EXPECT_EQ(residual.span()[0], 0.0F);
   });
 }
 
-// A deadline leaves receives posted in a dead communicator; what arrives there later must not reach the next exchange.
+// A deadline leaves receives posted in a dead communicator; what arrives there later must not reach
+// the next exchange.
 TEST(Flight, MemoryOfAFailedExchangeIsNotUsedAgainWhileItsMessagesMayArrive) {
   const comm::local::Group old_group(2);
   const auto old_zero = old_group.join(0);
@@ -40,7 +42,8 @@ TEST(Flight, MemoryOfAFailedExchangeIsNotUsedAgainWhileItsMessagesMayArrive) {
   Bucket bucket(residual.span());
   Terms terms{.plan = plan_of("gradients dense reduce=tree"), .deadline = Seconds{0.05}};
   std::vector<float> gradient(64, 1.0F);
-  EXPECT_THROW((void)exchange(*old_zero, bucket, terms, compress::Gradient{gradient}, gradient), comm::CommError);
+  EXPECT_THROW((void)exchange(*old_zero, bucket, terms, compress::Gradient{gradient}, gradient),
+               comm::CommError);
   std::vector<float> ones(64, 1.0F);
   std::jthread late([&] {
     Buffer<float> wrong(64);
@@ -50,11 +53,13 @@ TEST(Flight, MemoryOfAFailedExchangeIsNotUsedAgainWhileItsMessagesMayArrive) {
     compress::Residual other(64);
     Bucket peer(other.span());
     std::vector<float> mine(64, 1.0F);
-    (void)exchange(*zero, peer, {.plan = terms.plan, .deadline = Seconds{30}}, compress::Gradient{mine}, mine);
+    (void)exchange(*zero, peer, {.plan = terms.plan, .deadline = Seconds{30}},
+                   compress::Gradient{mine}, mine);
     (void)ticket;
   });
   const auto one = group.join(0);
-  (void)exchange(*one, bucket, {.plan = terms.plan, .deadline = Seconds{30}}, compress::Gradient{ones}, ones);
+  (void)exchange(*one, bucket, {.plan = terms.plan, .deadline = Seconds{30}},
+                 compress::Gradient{ones}, ones);
   EXPECT_EQ(ones, std::vector<float>(64, 1.0F));
 }
 
@@ -66,7 +71,9 @@ TEST(Shared, ElectsOneLeaderAlsoFromEnormousEnergies) {
       Bucket bucket(residual.span());
       for (std::uint64_t step = 0; step < 4; ++step) {
         std::vector<float> gradient(200, scale / 4);
-        const Terms terms{.plan = plan_of("gradients shared/var density=1%"), .step = step, .deadline = Seconds{20}};
+        const Terms terms{.plan = plan_of("gradients shared/var density=1%"),
+                          .step = step,
+                          .deadline = Seconds{20}};
         (void)exchange(c, bucket, terms, compress::Gradient{gradient}, gradient);
         EXPECT_EQ(bucket.voted, 0) << "of equals the lowest";
       }
@@ -80,7 +87,10 @@ TEST(Shared, ForgetsAVoteOfALargerGroup) {
   bucket.voted = 3;
   testing::run_ranks("smaller", 1, [&](comm::Communicator& c) {
     std::vector<float> gradient(100, 1.0F);
-    EXPECT_EQ(exchange(c, bucket, {.plan = plan_of("gradients shared/var density=1%")}, compress::Gradient{gradient}, gradient).leader, 0);
+    EXPECT_EQ(exchange(c, bucket, {.plan = plan_of("gradients shared/var density=1%")},
+                       compress::Gradient{gradient}, gradient)
+                  .leader,
+              0);
   });
 }
 
@@ -92,10 +102,13 @@ TEST(Shared, FollowsTheLeaderThatThePlanNames) {
     for (std::uint64_t step = 0; step < 8; ++step) {
       auto contribution = random_values(step * 8 + static_cast<std::uint64_t>(c.rank()), 1000);
       // Rank 2 has by far the most energy from step 4 on.
-      for (float& value : contribution) value = std::clamp(value, -1.0F, 1.0F) * (c.rank() == 2 && step >= 4 ? 1e6F : 1.0F);
+      for (float& value : contribution)
+        value = std::clamp(value, -1.0F, 1.0F) * (c.rank() == 2 && step >= 4 ? 1e6F : 1.0F);
       std::vector<float> out(1000);
-      const char* text = step < 3 ? "gradients shared/star density=1%" : "gradients shared/var density=1%";
-      const Report report = exchange(c, bucket, {.plan = plan_of(text), .step = step}, compress::Gradient{contribution}, out);
+      const char* text =
+          step < 3 ? "gradients shared/star density=1%" : "gradients shared/var density=1%";
+      const Report report = exchange(c, bucket, {.plan = plan_of(text), .step = step},
+                                     compress::Gradient{contribution}, out);
       if (step < 3) EXPECT_EQ(report.leader, static_cast<int>(step));
       if (step >= 5) EXPECT_EQ(report.leader, 2) << "step " << step;
     }
@@ -146,18 +159,21 @@ TEST(Srs, TheOwnerKeepsTheBestSumAndBanksTheRest) {
     compress::Residual residual(4);
     Bucket bucket(residual.span());
     // Slice 0 is entries 0 and 1, owned by rank 0; each rank sends its best one of them.
-    const std::vector<float> contribution = c.rank() == 0 ? std::vector<float>{5, 0, 0, 0} : std::vector<float>{0, 4, 0, 2};
+    const std::vector<float> contribution =
+        c.rank() == 0 ? std::vector<float>{5, 0, 0, 0} : std::vector<float>{0, 4, 0, 2};
     std::vector<float> out(4);
     const Terms terms{.plan = plan_of("gradients srs scatter=direct density=50% values=f32")};
     (void)exchange(c, bucket, terms, compress::Gradient{contribution}, out);
     EXPECT_EQ(out, (std::vector<float>{2.5F, 0, 0, 1}));
-    EXPECT_EQ(residual.span()[1], c.rank() == 0 ? 4.0F : 0.0F);  // the owner's now, whoever brought it
+    EXPECT_EQ(residual.span()[1],
+              c.rank() == 0 ? 4.0F : 0.0F);  // the owner's now, whoever brought it
   });
 }
 
 TEST(Flight, MayTravelOnAnotherThreadAndLandLater) {
   for (const char* text :
-       {"updates late=2 union density=20% values=int8", "updates late=2 srs density=20% values=f16", "updates late=2 dense values=f16"}) {
+       {"updates late=2 union density=20% values=int8", "updates late=2 srs density=20% values=f16",
+        "updates late=2 dense values=f16"}) {
     testing::run_ranks(text, 3, [&](comm::Communicator& c) {
       const std::size_t n = 64;
       compress::Residual residual(n);
@@ -170,10 +186,12 @@ TEST(Flight, MayTravelOnAnotherThreadAndLandLater) {
       // Between departure and landing the own part and the residual are all there is.
       std::vector<float> own(n, 0.0F);
       flight->add_own_part(own);
-      for (std::size_t i = 0; i < n; ++i) EXPECT_FLOAT_EQ(own[i] + residual.span()[i], start[i]) << text;
+      for (std::size_t i = 0; i < n; ++i)
+        EXPECT_FLOAT_EQ(own[i] + residual.span()[i], start[i]) << text;
       const auto before = std::vector<float>(residual.span().begin(), residual.span().end());
       std::jthread([&] { flight->travel(c); }).join();
-      EXPECT_TRUE(same_bits(before, {residual.span().begin(), residual.span().end()})) << text << ": travel touched the residual";
+      EXPECT_TRUE(same_bits(before, {residual.span().begin(), residual.span().end()}))
+          << text << ": travel touched the residual";
       std::vector<float> out(n);
       EXPECT_FALSE(flight->land(out).is_void);
     });

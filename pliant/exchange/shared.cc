@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// shared: the leader's indices are broadcast, every rank takes its own values there, the values are all-reduced.
+// shared: the leader's indices are broadcast, every rank takes its own values there, the values are
+// all-reduced.
 //
-// star: the leader is step mod N. var: the rank whose largest entries hold the most energy. The vote costs no message: each
-// rank's estimate rides in the headers of the values, where adding two payloads keeps the larger; so the leader of this
-// exchange is the winner of the last one's vote, and step mod N until there was one.
+// star: the leader is step mod N. var: the rank whose largest entries hold the most energy. The
+// vote costs no message: each rank's estimate rides in the headers of the values, where adding two
+// payloads keeps the larger; so the leader of this exchange is the winner of the last one's vote,
+// and step mod N until there was one.
 #include <algorithm>
 
 #include "pliant/compress/residual.h"
@@ -18,9 +20,11 @@ namespace {
 
 class SharedFlight final : public Flight {
  public:
-  SharedFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms, const compress::Contribution& contribution)
+  SharedFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+               const compress::Contribution& contribution)
       : Flight(communicator, bucket, terms), quota_(bucket.quota(terms)), leader_(pick_leader()) {
-    const auto outcome = rank_ == leader_ ? bucket.select(terms, contribution, led_) : bucket.accumulate(contribution);
+    const auto outcome = rank_ == leader_ ? bucket.select(terms, contribution, led_)
+                                          : bucket.accumulate(contribution);
     note_tally(outcome.tally);
     marks_.vote = compress::energy_mark(bucket.top_energy(terms, outcome));
     marks_.voted = static_cast<std::uint16_t>(rank_);
@@ -44,7 +48,8 @@ class SharedFlight final : public Flight {
 
   void give_back() override {
     if (indices_.empty()) {
-      compress::put_back(bucket_.residual(), led_);  // not yet taken: only the leader's selection is out
+      compress::put_back(bucket_.residual(),
+                         led_);  // not yet taken: only the leader's selection is out
     } else {
       compress::put_back(bucket_.residual(), indices_, taken_);
     }
@@ -60,7 +65,8 @@ class SharedFlight final : public Flight {
  private:
   [[nodiscard]] int pick_leader() const {
     const int turn = static_cast<int>(terms_.step % static_cast<std::uint64_t>(ranks_));
-    const bool elected = terms_.plan.leader == plan::Leader::kVar && bucket_.voted && *bucket_.voted < ranks_;
+    const bool elected =
+        terms_.plan.leader == plan::Leader::kVar && bucket_.voted && *bucket_.voted < ranks_;
     return elected ? *bucket_.voted : turn;
   }
 
@@ -68,15 +74,20 @@ class SharedFlight final : public Flight {
     compress::Envelope from_leader = envelope();
     from_leader.sender = static_cast<std::uint32_t>(leader_);
     from_leader.contents = plan::Contents::kIndices;
-    const auto bound = static_cast<std::size_t>(encoded_bound(from_leader.length, quota_, from_leader.codes, from_leader.contents).value);
+    const auto bound = static_cast<std::size_t>(
+        encoded_bound(from_leader.length, quota_, from_leader.codes, from_leader.contents).value);
     comm::Region payload;
     if (rank_ == leader_) {
       const comm::Region room = workspace_->take(bound);
-      payload = {compress::encode(from_leader, marks_, led_.indices(), {}, {}, room.bytes), room.owner};
+      payload = {compress::encode(from_leader, marks_, led_.indices(), {}, {}, room.bytes),
+                 room.owner};
     }
-    const auto& builder = schedule::find_builder(schedule::Collective::kBroadcast, to_string(terms_.plan.bcast));
-    const Bytes expected = encoded_estimate(from_leader.length, quota_, from_leader.codes, from_leader.contents);
-    const int segments = terms_.plan.segments > 0 ? terms_.plan.segments : plan::default_segments(expected);
+    const auto& builder =
+        schedule::find_builder(schedule::Collective::kBroadcast, to_string(terms_.plan.bcast));
+    const Bytes expected =
+        encoded_estimate(from_leader.length, quota_, from_leader.codes, from_leader.contents);
+    const int segments =
+        terms_.plan.segments > 0 ? terms_.plan.segments : plan::default_segments(expected);
     const schedule::Shape shape{.size = ranks_, .root = leader_, .segments = segments};
     Parts parts(payload, bound, builder.blocks(shape), *workspace_, complaint_);
     const Traffic traffic = run(communicator, builder.build(rank_, shape), parts, run_options());
@@ -91,7 +102,8 @@ class SharedFlight final : public Flight {
     return traffic;
   }
 
-  // A rank that refused the indices goes on with as many zeros as there may be values, for the others' sake.
+  // A rank that refused the indices goes on with as many zeros as there may be values, for the
+  // others' sake.
   void take_values() {
     if (complaint_.any()) indices_.clear();
     const std::size_t count = complaint_.any() ? quota_ : indices_.size();
@@ -112,9 +124,11 @@ class SharedFlight final : public Flight {
   }
 
   Traffic sum_values(comm::Communicator& communicator) {
-    const auto& builder = schedule::find_builder(schedule::Collective::kAllReduce, to_string(terms_.plan.reduce));
+    const auto& builder =
+        schedule::find_builder(schedule::Collective::kAllReduce, to_string(terms_.plan.reduce));
     const schedule::Shape shape{.size = ranks_};
-    CodedSum sum(sums_, banked_, quota_, builder.blocks(shape), envelope(), marks_, *workspace_, complaint_);
+    CodedSum sum(sums_, banked_, quota_, builder.blocks(shape), envelope(), marks_, *workspace_,
+                 complaint_);
     return run(communicator, builder.build(rank_, shape), sum, run_options());
   }
 
@@ -130,7 +144,8 @@ class SharedFlight final : public Flight {
 
 }  // namespace
 
-std::unique_ptr<Flight> depart_shared(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+std::unique_ptr<Flight> depart_shared(const comm::Communicator& communicator, Bucket& bucket,
+                                      const Terms& terms,
                                       const compress::Contribution& contribution) {
   return std::make_unique<SharedFlight>(communicator, bucket, terms, contribution);
 }

@@ -23,9 +23,11 @@ void Entries::clear() {
   values.clear();
 }
 
-// Which of the two is next is as good as random, so the loop that does nearly all the work decides without a branch.
+// Which of the two is next is as good as random, so the loop that does nearly all the work decides
+// without a branch.
 Entries merged(const Entries& a, const Entries& b) {
-  Entries sum{std::vector<std::uint32_t>(a.size() + b.size()), std::vector<float>(a.size() + b.size())};
+  Entries sum{std::vector<std::uint32_t>(a.size() + b.size()),
+              std::vector<float>(a.size() + b.size())};
   std::size_t i = 0;
   std::size_t j = 0;
   std::size_t n = 0;
@@ -54,8 +56,10 @@ Entries merged(const Entries& a, const Entries& b) {
   return sum;
 }
 
-SparseSum::SparseSum(std::vector<Entries> slices, std::vector<std::size_t> begins, std::vector<std::size_t> quotas,
-                     const compress::Envelope& envelope, compress::Marks& marks, Entries& lost, Workspace& workspace, Complaint& complaint)
+SparseSum::SparseSum(std::vector<Entries> slices, std::vector<std::size_t> begins,
+                     std::vector<std::size_t> quotas, const compress::Envelope& envelope,
+                     compress::Marks& marks, Entries& lost, Workspace& workspace,
+                     Complaint& complaint)
     : slices_(std::move(slices)),
       begins_(std::move(begins)),
       quotas_(std::move(quotas)),
@@ -75,7 +79,9 @@ compress::Envelope SparseSum::envelope_of(int b) const {
 }
 
 std::size_t SparseSum::bound(int b) const {
-  return static_cast<std::size_t>(encoded_bound(envelope_of(b).length, quotas_[static_cast<std::size_t>(b)], envelope_.codes).value);
+  return static_cast<std::size_t>(
+      encoded_bound(envelope_of(b).length, quotas_[static_cast<std::size_t>(b)], envelope_.codes)
+          .value);
 }
 
 std::vector<std::size_t> SparseSum::bounds() const {
@@ -89,11 +95,13 @@ void SparseSum::trim(int b) {
   const std::size_t quota = quotas_[static_cast<std::size_t>(b)];
   if (slice.size() <= quota) return;
   const auto begin = static_cast<std::uint32_t>(begins_[static_cast<std::size_t>(b)]);
-  compress::Cut cut = quota == 0 ? compress::Cut{.magnitude_bits = ~0U} : compress::find_cut(slice.values, quota);
+  compress::Cut cut =
+      quota == 0 ? compress::Cut{.magnitude_bits = ~0U} : compress::find_cut(slice.values, quota);
   Entries kept;
   for (std::size_t i = 0; i < slice.size(); ++i) {
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(slice.values[i]) & 0x7FFFFFFFU;
-    const bool stays = magnitude > cut.magnitude_bits || (magnitude == cut.magnitude_bits && cut.equals > 0);
+    const bool stays =
+        magnitude > cut.magnitude_bits || (magnitude == cut.magnitude_bits && cut.equals > 0);
     if (stays && magnitude == cut.magnitude_bits) --cut.equals;
     if (stays) {
       kept.push(slice.indices[i], slice.values[i]);
@@ -113,7 +121,8 @@ comm::Region SparseSum::encode(int b) {
   compress::Marks marks = marks_;
   marks.refused = marks.refused || complaint_.any();
   marks.unsent = unsent_[static_cast<std::size_t>(b)];
-  const auto payload = compress::encode(envelope_of(b), marks, slice.indices, slice.values, differences_, room.bytes);
+  const auto payload = compress::encode(envelope_of(b), marks, slice.indices, slice.values,
+                                        differences_, room.bytes);
   for (std::size_t i = 0; i < slice.size(); ++i) {
     if (differences_[i] != 0) lost_.push(begin + slice.indices[i], differences_[i]);
   }
@@ -135,7 +144,8 @@ comm::Region SparseSum::room(const schedule::Move& move, schedule::OnArrival) {
   return room_for(bytes, workspace_);
 }
 
-void SparseSum::arrived(const schedule::Move& move, schedule::OnArrival, const comm::Region& message) {
+void SparseSum::arrived(const schedule::Move& move, schedule::OnArrival,
+                        const comm::Region& message) {
   complaint_.attempt([&] {
     const auto payloads = unpack(message, move.blocks.size());
     for (std::size_t i = 0; i < payloads.size(); ++i) take(move.blocks[i], move.peer, payloads[i]);
@@ -145,11 +155,13 @@ void SparseSum::arrived(const schedule::Move& move, schedule::OnArrival, const c
 void SparseSum::take(int b, int sender, const comm::Region& payload) {
   compress::Envelope expected = envelope_of(b);
   expected.sender = static_cast<std::uint32_t>(sender);
-  const compress::Opened opened = compress::open(payload.bytes, expected, quotas_[static_cast<std::size_t>(b)]);
+  const compress::Opened opened =
+      compress::open(payload.bytes, expected, quotas_[static_cast<std::size_t>(b)]);
   compress::merge(marks_, opened.marks);
   float& unsent = unsent_[static_cast<std::size_t>(b)];
   unsent = compress::energy_mark(static_cast<double>(unsent) + opened.marks.unsent);
-  if (opened.marks.refused) throw RefusedByPeer(fmt::format("rank {} refused what it was sent", sender));
+  if (opened.marks.refused)
+    throw RefusedByPeer(fmt::format("rank {} refused what it was sent", sender));
   arriving_.indices.resize(opened.count);
   arriving_.values.resize(opened.count);
   (void)compress::decode_indices(opened, arriving_.indices);

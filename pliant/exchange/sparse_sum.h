@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A reduce-scatter of selections: block b holds entries of slice b, and adding two blocks merges them. What grows beyond
-// the quota on the way is trimmed, and whoever trims or rounds keeps the difference.
+// A reduce-scatter of selections: block b holds entries of slice b, and adding two blocks merges
+// them. What grows beyond the quota on the way is trimmed, and whoever trims or rounds keeps the
+// difference.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +29,17 @@ struct Entries {
 
 class SparseSum final : public Blocks {
  public:
-  // slices[b]: this rank's entries of slice b, whose length is begins[b + 1] - begins[b], indices from its begin. At most
-  // `quotas[b]` entries of it travel. What is lost here goes to `lost`, with indices of the whole bucket.
-  SparseSum(std::vector<Entries> slices, std::vector<std::size_t> begins, std::vector<std::size_t> quotas,
-            const compress::Envelope& envelope, compress::Marks& marks, Entries& lost, Workspace& workspace, Complaint& complaint);
+  // slices[b]: this rank's entries of slice b, whose length is begins[b + 1] - begins[b], indices
+  // from its begin. At most `quotas[b]` entries of it travel. What is lost here goes to `lost`,
+  // with indices of the whole bucket.
+  SparseSum(std::vector<Entries> slices, std::vector<std::size_t> begins,
+            std::vector<std::size_t> quotas, const compress::Envelope& envelope,
+            compress::Marks& marks, Entries& lost, Workspace& workspace, Complaint& complaint);
 
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
-  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival,
+               const comm::Region& message) override;
   void refuse(const std::string& why) override { complaint_.refuse(why); }
 
   // Slice b as it is now, trimmed and in wire form: what its owner sends to everyone in the end.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// srs, sparse reduce-scatter: slice j's best entries of every rank meet at rank j, which adds them, keeps the best and
-// sends those to everyone.
+// srs, sparse reduce-scatter: slice j's best entries of every rank meet at rank j, which adds them,
+// keeps the best and sends those to everyone.
 #include <algorithm>
 
 #include "pliant/compress/residual.h"
@@ -14,25 +14,32 @@ namespace {
 
 class SrsFlight final : public Flight {
  public:
-  SrsFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms, const compress::Contribution& contribution)
-      : Flight(communicator, bucket, terms), own_(bucket.select_slices(terms, ranks_, contribution)) {
+  SrsFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+            const compress::Contribution& contribution)
+      : Flight(communicator, bucket, terms),
+        own_(bucket.select_slices(terms, ranks_, contribution)) {
     note_tally(own_.tally);
     report_.select = communicator.now() - departed_;
   }
 
-  // Rounding and trims happen on the way, so this rank's part departs as selected and what it loses lands with the rest.
+  // Rounding and trims happen on the way, so this rank's part departs as selected and what it loses
+  // lands with the rest.
   void travel(comm::Communicator& communicator) override {
     std::vector<Entries> slices;
     for (const auto& selection : own_.selections) {
-      slices.push_back({{selection.indices().begin(), selection.indices().end()}, {selection.values().begin(), selection.values().end()}});
+      slices.push_back({{selection.indices().begin(), selection.indices().end()},
+                        {selection.values().begin(), selection.values().end()}});
     }
-    SparseSum sum(std::move(slices), own_.begins, own_.quotas, envelope(), marks_, lost_, *workspace_, complaint_);
-    const auto& scatter = schedule::find_builder(schedule::Collective::kReduceScatter, to_string(terms_.plan.scatter));
+    SparseSum sum(std::move(slices), own_.begins, own_.quotas, envelope(), marks_, lost_,
+                  *workspace_, complaint_);
+    const auto& scatter = schedule::find_builder(schedule::Collective::kReduceScatter,
+                                                 to_string(terms_.plan.scatter));
     report_.traffic = run(communicator, scatter.build(rank_, {ranks_}), sum, run_options());
 
     Packets packets(sum.bounds(), *workspace_, complaint_);
     packets.put(rank_, sum.encode(rank_));
-    const auto& gather = schedule::find_builder(schedule::Collective::kAllGather, to_string(terms_.plan.gather));
+    const auto& gather =
+        schedule::find_builder(schedule::Collective::kAllGather, to_string(terms_.plan.gather));
     report_.traffic += run(communicator, gather.build(rank_, {ranks_}), packets, run_options());
     note_wire();
     complaint_.raise();
@@ -41,8 +48,8 @@ class SrsFlight final : public Flight {
     for (int b = 0; b < ranks_; ++b) {
       compress::Envelope expected = sum.envelope_of(b);
       expected.sender = static_cast<std::uint32_t>(b);
-      const compress::Opened opened =
-          open(packets.payloads()[static_cast<std::size_t>(b)], expected, own_.quotas[static_cast<std::size_t>(b)]);
+      const compress::Opened opened = open(packets.payloads()[static_cast<std::size_t>(b)],
+                                           expected, own_.quotas[static_cast<std::size_t>(b)]);
       marks_.unsent = opened.marks.unsent;  // every owner has added all ranks'
       Entries slice{std::vector<std::uint32_t>(opened.count), std::vector<float>(opened.count)};
       (void)compress::decode_indices(opened, slice.indices);
@@ -55,20 +62,24 @@ class SrsFlight final : public Flight {
   void add_own_part(std::span<float> to) const override {
     for (std::size_t b = 0; b < own_.selections.size(); ++b) {
       const auto& selection = own_.selections[b];
-      for (std::size_t i = 0; i < selection.size(); ++i) to[own_.begins[b] + selection.indices()[i]] += selection.values()[i];
+      for (std::size_t i = 0; i < selection.size(); ++i)
+        to[own_.begins[b] + selection.indices()[i]] += selection.values()[i];
     }
   }
 
   void give_back() override {
     for (std::size_t b = 0; b < own_.selections.size(); ++b) {
-      compress::put_back(bucket_.residual().subspan(own_.begins[b], own_.begins[b + 1] - own_.begins[b]), own_.selections[b]);
+      compress::put_back(
+          bucket_.residual().subspan(own_.begins[b], own_.begins[b + 1] - own_.begins[b]),
+          own_.selections[b]);
     }
   }
 
  protected:
   void write_average(std::span<float> out) override {
     std::ranges::fill(out, 0.0F);
-    for (std::size_t b = 0; b < sums_.size(); ++b) add_scaled(out, sums_[b].indices, sums_[b].values, own_.begins[b]);
+    for (std::size_t b = 0; b < sums_.size(); ++b)
+      add_scaled(out, sums_[b].indices, sums_[b].values, own_.begins[b]);
   }
   void settle() override { compress::put_back(bucket_.residual(), lost_.indices, lost_.values); }
 
@@ -80,8 +91,8 @@ class SrsFlight final : public Flight {
 
 }  // namespace
 
-std::unique_ptr<Flight> depart_srs(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
-                                   const compress::Contribution& contribution) {
+std::unique_ptr<Flight> depart_srs(const comm::Communicator& communicator, Bucket& bucket,
+                                   const Terms& terms, const compress::Contribution& contribution) {
   return std::make_unique<SrsFlight>(communicator, bucket, terms, contribution);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// What adding selections costs, as JSON on stdout: {"10%": {"scatter_add": ns, "merge": ns, "trim": ns}, ...}, nanoseconds per
-// entry of a bucket of LENGTH at densities 10 %, 1 % and 0.1 %; medians of 21 repetitions of this thread's processor time.
-// merge: as the owner of one slice of eight adds what eight ranks have of it, one after the other, per entry read.
+// What adding selections costs, as JSON on stdout: {"10%": {"scatter_add": ns, "merge": ns, "trim":
+// ns}, ...}, nanoseconds per entry of a bucket of LENGTH at densities 10 %, 1 % and 0.1 %; medians
+// of 21 repetitions of this thread's processor time. merge: as the owner of one slice of eight adds
+// what eight ranks have of it, one after the other, per entry read.
 //
 // usage: sum_bench [LENGTH]   (default 25600000)
 #include <fmt/format.h>
@@ -61,21 +62,23 @@ void measure(std::uint32_t length, double density, const char* separator) {
                                  [&] {
                                    Entries slice = arrivals.front();
                                    for (int rank = 1; rank < kRanks; ++rank) {
-                                     const Entries& arrival = arrivals[static_cast<std::size_t>(rank)];
+                                     const Entries& arrival =
+                                         arrivals[static_cast<std::size_t>(rank)];
                                      visited += static_cast<double>(slice.size() + arrival.size());
                                      slice = merged(slice, arrival);
                                    }
                                  });
   const double trim = median_ns(fill, [&] { compress::trim(selection, a.size() / 2, dense); });
-  fmt::print("{}\n \"{:g}%\": {{\"scatter_add\": {:.4g}, \"merge\": {:.4g}, \"trim\": {:.4g}}}", separator, 100 * density,
-             scatter / entries, merge / visited, trim / entries);
+  fmt::print("{}\n \"{:g}%\": {{\"scatter_add\": {:.4g}, \"merge\": {:.4g}, \"trim\": {:.4g}}}",
+             separator, 100 * density, scatter / entries, merge / visited, trim / entries);
 }
 
 }  // namespace
 }  // namespace pliant::exchange
 
 int main(int argc, char** argv) {
-  const auto length = static_cast<std::uint32_t>(argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 25'600'000);
+  const auto length =
+      static_cast<std::uint32_t>(argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 25'600'000);
   const char* separator = "{";
   for (const double density : {0.1, 0.01, 0.001}) {
     pliant::exchange::measure(length, density, separator);

@@ -12,13 +12,15 @@ namespace {
 
 class UnionFlight final : public Flight {
  public:
-  UnionFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms, const compress::Contribution& contribution)
+  UnionFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+              const compress::Contribution& contribution)
       : Flight(communicator, bucket, terms), quota_(bucket.quota(terms)) {
     note_tally(bucket.select(terms, contribution, own_).tally);
     const Seconds selected = communicator.now();
     const comm::Region room = workspace_->take(bound());
     try {
-      payload_ = {compress::encode_giving_back(envelope(), marks_, own_.indices(), own_.values(), bucket.residual(), room.bytes),
+      payload_ = {compress::encode_giving_back(envelope(), marks_, own_.indices(), own_.values(),
+                                               bucket.residual(), room.bytes),
                   room.owner};
     } catch (...) {  // a selection beyond the quota: the selector's owner and these terms disagree
       compress::put_back(bucket.residual(), own_);
@@ -29,9 +31,11 @@ class UnionFlight final : public Flight {
   }
 
   void travel(comm::Communicator& communicator) override {
-    Packets packets(std::vector<std::size_t>(static_cast<std::size_t>(ranks_), bound()), *workspace_, complaint_);
+    Packets packets(std::vector<std::size_t>(static_cast<std::size_t>(ranks_), bound()),
+                    *workspace_, complaint_);
     packets.put(rank_, payload_);
-    const auto& builder = schedule::find_builder(schedule::Collective::kAllGather, to_string(terms_.plan.gather));
+    const auto& builder =
+        schedule::find_builder(schedule::Collective::kAllGather, to_string(terms_.plan.gather));
     report_.traffic = run(communicator, builder.build(rank_, {ranks_}), packets, run_options());
     note_wire();
     complaint_.raise();
@@ -40,9 +44,12 @@ class UnionFlight final : public Flight {
     for (int r = 0; r < ranks_; ++r) {
       compress::Envelope expected = envelope();
       expected.sender = static_cast<std::uint32_t>(r);
-      const compress::Opened opened = open(packets.payloads()[static_cast<std::size_t>(r)], expected, quota_);
-      marks_.unsent = compress::energy_mark(static_cast<double>(marks_.unsent) + opened.marks.unsent);
-      Part part{.indices = std::vector<std::uint32_t>(opened.count), .values = std::vector<float>(opened.count)};
+      const compress::Opened opened =
+          open(packets.payloads()[static_cast<std::size_t>(r)], expected, quota_);
+      marks_.unsent =
+          compress::energy_mark(static_cast<double>(marks_.unsent) + opened.marks.unsent);
+      Part part{.indices = std::vector<std::uint32_t>(opened.count),
+                .values = std::vector<float>(opened.count)};
       (void)compress::decode_indices(opened, part.indices);
       (void)compress::decode_values(opened, part.values);
       parts_.push_back(std::move(part));
@@ -81,7 +88,8 @@ class UnionFlight final : public Flight {
 
 }  // namespace
 
-std::unique_ptr<Flight> depart_union(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+std::unique_ptr<Flight> depart_union(const comm::Communicator& communicator, Bucket& bucket,
+                                     const Terms& terms,
                                      const compress::Contribution& contribution) {
   return std::make_unique<UnionFlight>(communicator, bucket, terms, contribution);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Scratch memory that is kept between exchanges: the first one pays for its pages, the others do not.
+// Scratch memory that is kept between exchanges: the first one pays for its pages, the others do
+// not.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,8 @@ class Workspace {
   [[nodiscard]] comm::Region take(std::size_t size) {
     const std::size_t rounded = (size + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
     if (slabs_.empty() || used_ + rounded > slabs_.back().size()) {
-      // A new slab at least doubles the room, so that the next exchange of this shape finds one slab that fits.
+      // A new slab at least doubles the room, so that the next exchange of this shape finds one
+      // slab that fits.
       slabs_.emplace_back(std::max(rounded, 2 * capacity()));
       used_ = 0;
     }
@@ -26,8 +28,8 @@ class Workspace {
     return region;
   }
 
-  // Everything taken so far may be handed out again, but for what somebody still holds: after an error a dead communicator
-  // may have messages under way into it.
+  // Everything taken so far may be handed out again, but for what somebody still holds: after an
+  // error a dead communicator may have messages under way into it.
   void reset() {
     std::erase_if(slabs_, [](const Buffer<std::byte>& slab) { return slab.shared(); });
     if (slabs_.size() > 1) slabs_.erase(slabs_.begin(), slabs_.end() - 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which lines a pass over large arrays asks for before it needs them. Included once per target (hence no #pragma once).
+// Which lines a pass over large arrays asks for before it needs them. Included once per target
+// (hence no #pragma once).
 #if defined(PLIANT_KERNELS_AHEAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLIANT_KERNELS_AHEAD_INL_H_
 #undef PLIANT_KERNELS_AHEAD_INL_H_
@@ -20,10 +21,11 @@ namespace pliant::kernels::HWY_NAMESPACE {
 inline constexpr std::size_t kUnroll = 4;
 inline constexpr std::size_t kGroup = kUnroll * kLanes;
 
-// The passes wait for memory, and one core keeps few lines in flight while it reads in order: a page at a time, with the
-// hardware prefetcher starting afresh in each. So lines are asked for a good while ahead, taking turns over the next few
-// pages: of the page right ahead the last part, of the one after it the part before that, and so on, so that each line is
-// asked for once and that many pages of each array are open at a time. That made the pass 1.4 times as fast on an Ice Lake
+// The passes wait for memory, and one core keeps few lines in flight while it reads in order: a
+// page at a time, with the hardware prefetcher starting afresh in each. So lines are asked for a
+// good while ahead, taking turns over the next few pages: of the page right ahead the last part, of
+// the one after it the part before that, and so on, so that each line is asked for once and that
+// many pages of each array are open at a time. That made the pass 1.4 times as fast on an Ice Lake
 // server and on a Zen 3 one.
 inline constexpr std::size_t kPage = 1024;  // floats
 inline constexpr std::size_t kLine = 16;    // floats
@@ -33,17 +35,19 @@ struct Ahead {
   static_assert(kGroup <= kPagesAhead * kLine);  // no group takes more than one turn
   static constexpr std::size_t kLinesOfEach = kPage / kLine / kPagesAhead;
 
-  // What to ask for when the group from `i` on is processed: a line for each of its own, `kTurn` apart from the first. May
-  // lie behind the end, which is harmless.
+  // What to ask for when the group from `i` on is processed: a line for each of its own, `kTurn`
+  // apart from the first. May lie behind the end, which is harmless.
   static constexpr std::size_t kTurn = kPage - kLinesOfEach * kLine;
   static HWY_INLINE std::size_t of(std::size_t i) {
     const std::size_t page = i / kPage, line = i % kPage / kLine;
-    return (page + 1) * kPage + ((kPagesAhead - 1) * kLinesOfEach + line / kPagesAhead) * kLine + line % kPagesAhead * kTurn;
+    return (page + 1) * kPage + ((kPagesAhead - 1) * kLinesOfEach + line / kPagesAhead) * kLine +
+           line % kPagesAhead * kTurn;
   }
 };
 
-// Asks for a line that will be written: it then arrives ready for that. Highway has only the kind for reading, and compilers
-// emit this one only for targets that promise it, though every x86-64 CPU takes it, if only as no operation.
+// Asks for a line that will be written: it then arrives ready for that. Highway has only the kind
+// for reading, and compilers emit this one only for targets that promise it, though every x86-64
+// CPU takes it, if only as no operation.
 HWY_INLINE void prefetch_to_write(const float* line) {
 #if HWY_ARCH_X86
   asm volatile("prefetchw %0" : : "m"(*line));

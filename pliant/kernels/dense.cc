@@ -36,7 +36,8 @@ HWY_ATTR void add(std::span<float> to, std::span<const float> from) {
   scalar::add(to.subspan(i), from.subspan(i));
 }
 
-// One array that is read and written: more pages at a time than the passes of select.cc, which have two or three.
+// One array that is read and written: more pages at a time than the passes of select.cc, which have
+// two or three.
 using Lines = Ahead<16>;
 
 HWY_ATTR void multiply(std::span<float> to, std::span<const float> from, float factor) {
@@ -50,9 +51,11 @@ HWY_ATTR void multiply(std::span<float> to, std::span<const float> from, float f
       prefetch_to_write(to.data() + ahead);
       if (!in_place) hwy::Prefetch(from.data() + ahead);
     }
-    for (std::size_t v = i; v < i + kGroup; v += kLanes) hn::StoreU(hn::Mul(hn::LoadU(d, from.data() + v), factors), d, to.data() + v);
+    for (std::size_t v = i; v < i + kGroup; v += kLanes)
+      hn::StoreU(hn::Mul(hn::LoadU(d, from.data() + v), factors), d, to.data() + v);
   }
-  for (; i + kLanes <= to.size(); i += kLanes) hn::StoreU(hn::Mul(hn::LoadU(d, from.data() + i), factors), d, to.data() + i);
+  for (; i + kLanes <= to.size(); i += kLanes)
+    hn::StoreU(hn::Mul(hn::LoadU(d, from.data() + i), factors), d, to.data() + i);
   for (; i < to.size(); ++i) to[i] = from[i] * factor;
 }
 
@@ -77,7 +80,9 @@ HWY_EXPORT(energy);
 
 void add(std::span<float> to, std::span<const float> from) { HWY_DYNAMIC_DISPATCH(add)(to, from); }
 
-void multiply(std::span<float> to, std::span<const float> from, float factor) { HWY_DYNAMIC_DISPATCH(multiply)(to, from, factor); }
+void multiply(std::span<float> to, std::span<const float> from, float factor) {
+  HWY_DYNAMIC_DISPATCH(multiply)(to, from, factor);
+}
 
 double energy(std::span<const float> values) { return HWY_DYNAMIC_DISPATCH(energy)(values); }
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Loops over whole buckets. Same bits on every SIMD target; pliant::kernels::scalar has the plain twins. Spans of one call
-// have the same length; `to` and `from` may be the same span, but not overlap otherwise.
+// Loops over whole buckets. Same bits on every SIMD target; pliant::kernels::scalar has the plain
+// twins. Spans of one call have the same length; `to` and `from` may be the same span, but not
+// overlap otherwise.
 #pragma once
 
 #include <span>
 
 namespace pliant::kernels {
 
-// to += from. A sum that is not a number is always the same NaN, whichever went in: on two ranks the operands may have
-// changed places, and which of two NaNs an addition returns depends on that.
+// to += from. A sum that is not a number is always the same NaN, whichever went in: on two ranks
+// the operands may have changed places, and which of two NaNs an addition returns depends on that.
 void add(std::span<float> to, std::span<const float> from);
 
 // to = from * factor.

@@ -39,12 +39,14 @@ RC_GTEST_PROP(DenseKernels, EveryTargetGivesTheBitsOfTheTwin, ()) {
     RC_ASSERT(bits_with_one_nan(seen.span()) == bits_with_one_nan(multiplied.span()));
     const double sum = energy(from.span());
     RC_ASSERT(std::isnan(sum) == std::isnan(expected));
-    RC_ASSERT(std::isnan(sum) || std::bit_cast<std::uint64_t>(sum) == std::bit_cast<std::uint64_t>(expected));
+    RC_ASSERT(std::isnan(sum) ||
+              std::bit_cast<std::uint64_t>(sum) == std::bit_cast<std::uint64_t>(expected));
   }
 }
 
 TEST(Energy, OfTheSmallestAndTheLargestNumbersIsExact) {
-  const std::vector<float> smallest(3, std::numeric_limits<float>::denorm_min()), largest(3, std::numeric_limits<float>::max());
+  const std::vector<float> smallest(3, std::numeric_limits<float>::denorm_min()),
+      largest(3, std::numeric_limits<float>::max());
   EXPECT_EQ(energy(smallest), 3 * std::ldexp(1.0, -298));
   EXPECT_EQ(energy(largest), 3 * std::pow(double{std::numeric_limits<float>::max()}, 2));
 }

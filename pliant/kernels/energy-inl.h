@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sums of squares in 16 double lanes, whatever the vector width. Included once per target (hence no #pragma once).
+// Sums of squares in 16 double lanes, whatever the vector width. Included once per target (hence no
+// #pragma once).
 #if defined(PLIANT_KERNELS_ENERGY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLIANT_KERNELS_ENERGY_INL_H_
 #undef PLIANT_KERNELS_ENERGY_INL_H_
@@ -22,7 +23,8 @@ using Doubles = hn::RepartitionToWide<Floats>;
 inline constexpr std::size_t kLanes = hn::MaxLanes(Floats());
 inline constexpr std::size_t kEnergyVectors = kEnergyLanes / hn::MaxLanes(Doubles());
 
-// A float squared is exact in double, so a fused multiply-add rounds exactly where multiply, then add, does.
+// A float squared is exact in double, so a fused multiply-add rounds exactly where multiply, then
+// add, does.
 class Energy {
  public:
   using DoubleVector = hn::Vec<Doubles>;
@@ -31,7 +33,8 @@ class Energy {
     for (auto& lane : sums_) lane = hn::Zero(Doubles());
   }
 
-  // `slot`: position of x's first lane among the 16, a multiple of kLanes; a constant after unrolling.
+  // `slot`: position of x's first lane among the 16, a multiple of kLanes; a constant after
+  // unrolling.
   HWY_ATTR HWY_INLINE void add(std::size_t slot, hn::Vec<Floats> x) {
     const std::size_t first = slot / hn::MaxLanes(Doubles());
     const auto low = hn::PromoteTo(Doubles(), hn::LowerHalf(HalfFloats(), x));
@@ -43,15 +46,18 @@ class Energy {
   // Whole groups of 16 floats.
   HWY_ATTR HWY_INLINE void add_groups(const float* values, std::size_t count) {
     for (std::size_t i = 0; i < count; i += kEnergyLanes) {
-      for (std::size_t slot = 0; slot < kEnergyLanes; slot += kLanes) add(slot, hn::LoadU(Floats(), values + i + slot));
+      for (std::size_t slot = 0; slot < kEnergyLanes; slot += kLanes)
+        add(slot, hn::LoadU(Floats(), values + i + slot));
     }
   }
 
   // The last, incomplete group, entry by entry, then the total.
   HWY_ATTR double total(const float* tail, std::size_t count) const {
     HWY_ALIGN double lanes[kEnergyLanes];
-    for (std::size_t v = 0; v < kEnergyVectors; ++v) hn::Store(sums_[v], Doubles(), lanes + v * hn::MaxLanes(Doubles()));
-    for (std::size_t i = 0; i < count; ++i) lanes[i] += static_cast<double>(tail[i]) * static_cast<double>(tail[i]);
+    for (std::size_t v = 0; v < kEnergyVectors; ++v)
+      hn::Store(sums_[v], Doubles(), lanes + v * hn::MaxLanes(Doubles()));
+    for (std::size_t i = 0; i < count; ++i)
+      lanes[i] += static_cast<double>(tail[i]) * static_cast<double>(tail[i]);
     double sum = 0;
     for (const double lane : lanes) sum += lane;
     return sum;

@@ -38,10 +38,13 @@ namespace pliant::kernels {
 
 HWY_EXPORT(is_increasing);
 
-bool is_increasing(std::span<const std::uint32_t> indices) { return HWY_DYNAMIC_DISPATCH(is_increasing)(indices); }
+bool is_increasing(std::span<const std::uint32_t> indices) {
+  return HWY_DYNAMIC_DISPATCH(is_increasing)(indices);
+}
 
 bool scalar::is_increasing(std::span<const std::uint32_t> indices) {
-  return std::adjacent_find(indices.begin(), indices.end(), std::greater_equal<>()) == indices.end();
+  return std::adjacent_find(indices.begin(), indices.end(), std::greater_equal<>()) ==
+         indices.end();
 }
 
 }  // namespace pliant::kernels

@@ -16,8 +16,10 @@ TEST(Increasing, OneStepBackOrStandingStillAnywhereIsSeenByEveryTarget) {
     const PinnedTarget pinned(target);
     for (const std::size_t count : {0, 1, 2, 3, 8, 9, 16, 17, 18, 33, 100}) {
       std::vector<std::uint32_t> indices(count);
-      std::iota(indices.begin(), indices.end(), UINT32_MAX - 50 - static_cast<std::uint32_t>(count / 2));
-      std::iota(indices.begin() + count / 2, indices.end(), UINT32_MAX - 50);  // both sides of what a signed compare confuses
+      std::iota(indices.begin(), indices.end(),
+                UINT32_MAX - 50 - static_cast<std::uint32_t>(count / 2));
+      std::iota(indices.begin() + count / 2, indices.end(),
+                UINT32_MAX - 50);  // both sides of what a signed compare confuses
       if (count > 3) indices[0] = 5;
       EXPECT_TRUE(is_increasing(indices)) << target.name << ", " << count;
       EXPECT_TRUE(scalar::is_increasing(indices)) << count;

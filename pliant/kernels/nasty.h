@@ -39,7 +39,8 @@ inline float nasty_float(Kind kind, std::mt19937_64& random) {
 class ShiftedFloats {
  public:
   ShiftedFloats(std::size_t n, std::size_t shift) : all_(n + shift), shift_(shift) {}
-  ShiftedFloats(Kind kind, std::size_t n, std::size_t shift, std::mt19937_64& random) : ShiftedFloats(n, shift) {
+  ShiftedFloats(Kind kind, std::size_t n, std::size_t shift, std::mt19937_64& random)
+      : ShiftedFloats(n, shift) {
     for (float& x : span()) x = nasty_float(kind, random);
   }
   [[nodiscard]] std::span<float> span() { return std::span(all_).subspan(shift_); }

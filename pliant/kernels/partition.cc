@@ -24,10 +24,15 @@ using Ints = hn::RebindToSigned<Floats>;
 using Unsigned = hn::RebindToUnsigned<Floats>;
 
 // Magnitudes are not negative as signed integers, which every target compares.
-HWY_ATTR HWY_INLINE hn::Vec<Ints> magnitudes(hn::Vec<Floats> x) { return hn::BitCast(Ints(), hn::Abs(x)); }
-HWY_ATTR HWY_INLINE hn::Vec<Ints> limit(float x) { return hn::Set(Ints(), static_cast<std::int32_t>(magnitude_bits(x))); }
+HWY_ATTR HWY_INLINE hn::Vec<Ints> magnitudes(hn::Vec<Floats> x) {
+  return hn::BitCast(Ints(), hn::Abs(x));
+}
+HWY_ATTR HWY_INLINE hn::Vec<Ints> limit(float x) {
+  return hn::Set(Ints(), static_cast<std::int32_t>(magnitude_bits(x)));
+}
 
-HWY_ATTR Bracket bracket(std::span<const float> values, float low, float high, std::span<float> inside) {
+HWY_ATTR Bracket bracket(std::span<const float> values, float low, float high,
+                         std::span<float> inside) {
   const std::size_t lanes = hn::Lanes(Floats());
   const auto lowest = limit(low), highest = limit(high);
   Bracket found;
@@ -36,7 +41,8 @@ HWY_ATTR Bracket bracket(std::span<const float> values, float low, float high, s
     const auto keys = magnitudes(hn::LoadU(Floats(), values.data() + i));
     const auto above = hn::Gt(keys, highest);
     const auto within = hn::AndNot(above, hn::Not(hn::Lt(keys, lowest)));
-    hn::StoreU(hn::Compress(keys, within), Ints(), reinterpret_cast<std::int32_t*>(inside.data()) + found.inside);
+    hn::StoreU(hn::Compress(keys, within), Ints(),
+               reinterpret_cast<std::int32_t*>(inside.data()) + found.inside);
     found.above += hn::CountTrue(Ints(), above);
     found.inside += hn::CountTrue(Ints(), within);
   }
@@ -44,11 +50,13 @@ HWY_ATTR Bracket bracket(std::span<const float> values, float low, float high, s
   return {.above = found.above + rest.above, .inside = found.inside + rest.inside};
 }
 
-HWY_ATTR std::size_t split_below(std::span<std::uint32_t> indices, std::span<float> values, float threshold, const Room& below) {
+HWY_ATTR std::size_t split_below(std::span<std::uint32_t> indices, std::span<float> values,
+                                 float threshold, const Room& below) {
   const std::size_t lanes = hn::Lanes(Floats());
   const auto lowest = limit(threshold);
   std::size_t kept = 0, lost = 0, i = 0;
-  for (; i + lanes <= values.size(); i += lanes) {  // whole vectors are stored, never beyond what has been read
+  for (; i + lanes <= values.size();
+       i += lanes) {  // whole vectors are stored, never beyond what has been read
     const auto x = hn::LoadU(Floats(), values.data() + i);
     const auto index = hn::LoadU(Unsigned(), indices.data() + i);
     const auto loses = hn::Lt(magnitudes(x), lowest);
@@ -91,7 +99,8 @@ Bracket bracket(std::span<const float> values, float low, float high, std::span<
   return HWY_DYNAMIC_DISPATCH(bracket)(values, low, high, inside);
 }
 
-std::size_t split_below(std::span<std::uint32_t> indices, std::span<float> values, float threshold, const Room& below) {
+std::size_t split_below(std::span<std::uint32_t> indices, std::span<float> values, float threshold,
+                        const Room& below) {
   return HWY_DYNAMIC_DISPATCH(split_below)(indices, values, threshold, below);
 }
 
@@ -109,7 +118,8 @@ Bracket bracket(std::span<const float> values, float low, float high, std::span<
   return found;
 }
 
-std::size_t split_below(std::span<std::uint32_t> indices, std::span<float> values, float threshold, const Room& below) {
+std::size_t split_below(std::span<std::uint32_t> indices, std::span<float> values, float threshold,
+                        const Room& below) {
   std::size_t kept = 0, lost = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const float x = values[i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The two loops of a trim, over the entries of a selection. Same bits on every SIMD target; pliant::kernels::scalar has the
-// plain twins. Magnitudes compare by bit pattern.
+// The two loops of a trim, over the entries of a selection. Same bits on every SIMD target;
+// pliant::kernels::scalar has the plain twins. Magnitudes compare by bit pattern.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,19 @@ struct Bracket {
   bool operator==(const Bracket&) const = default;
 };
 
-// Writes the magnitudes from `low` to `high` to `inside`, in order; there must be room for all of values.
+// Writes the magnitudes from `low` to `high` to `inside`, in order; there must be room for all of
+// values.
 Bracket bracket(std::span<const float> values, float low, float high, std::span<float> inside);
 
-// Takes the entries whose magnitude is below the threshold out, into `below`, which has room for all; the others close ranks.
-// Returns how many those are. Order stays on both sides.
-std::size_t split_below(std::span<std::uint32_t> indices, std::span<float> values, float threshold, const Room& below);
+// Takes the entries whose magnitude is below the threshold out, into `below`, which has room for
+// all; the others close ranks. Returns how many those are. Order stays on both sides.
+std::size_t split_below(std::span<std::uint32_t> indices, std::span<float> values, float threshold,
+                        const Room& below);
 
 namespace scalar {
 Bracket bracket(std::span<const float> values, float low, float high, std::span<float> inside);
-std::size_t split_below(std::span<std::uint32_t> indices, std::span<float> values, float threshold, const Room& below);
+std::size_t split_below(std::span<std::uint32_t> indices, std::span<float> values, float threshold,
+                        const Room& below);
 }  // namespace scalar
 
 }  // namespace pliant::kernels

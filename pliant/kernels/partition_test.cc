@@ -33,7 +33,8 @@ RC_GTEST_PROP(Partition, EveryTargetGivesTheBitsOfTheTwin, ()) {
     const std::size_t count = function(kept_indices, kept.span(), low, Room{lost_indices, lost});
     kept_indices.resize(count);
     lost_indices.resize(n - count);
-    return std::tuple(kept_indices, lost_indices, bits_of(kept.span().first(count)), bits_of(std::span(lost).first(n - count)));
+    return std::tuple(kept_indices, lost_indices, bits_of(kept.span().first(count)),
+                      bits_of(std::span(lost).first(n - count)));
   };
   const auto expected_bracket = bracketed(scalar::bracket);
   const auto expected_split = split(scalar::split_below);

@@ -23,10 +23,14 @@ using Halves = hn::Rebind<std::uint16_t, Floats>;
 using Octets = hn::Rebind<std::int8_t, Floats>;
 
 // How many of `count` values fill whole vectors; the twin does the rest.
-HWY_INLINE std::size_t whole_vectors(std::size_t count) { return count - count % hn::Lanes(Floats()); }
+HWY_INLINE std::size_t whole_vectors(std::size_t count) {
+  return count - count % hn::Lanes(Floats());
+}
 
 HWY_INLINE std::uint16_t* as_halves(std::byte* p) { return reinterpret_cast<std::uint16_t*>(p); }
-HWY_INLINE const std::uint16_t* as_halves(const std::byte* p) { return reinterpret_cast<const std::uint16_t*>(p); }
+HWY_INLINE const std::uint16_t* as_halves(const std::byte* p) {
+  return reinterpret_cast<const std::uint16_t*>(p);
+}
 
 std::uint32_t max_magnitude(std::span<const float> values) {
   const Ints di;
@@ -34,7 +38,8 @@ std::uint32_t max_magnitude(std::span<const float> values) {
   auto most = hn::Zero(di);
   const auto magnitude_bits = hn::Set(di, 0x7FFFFFFF);
   for (std::size_t i = 0; i < whole; i += hn::Lanes(di)) {
-    most = hn::Max(most, hn::And(hn::BitCast(di, hn::LoadU(Floats(), values.data() + i)), magnitude_bits));
+    most = hn::Max(
+        most, hn::And(hn::BitCast(di, hn::LoadU(Floats(), values.data() + i)), magnitude_bits));
   }
   const auto in_lanes = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(di, most)));
   return std::max(in_lanes, scalar::max_magnitude(values.subspan(whole)));
@@ -48,9 +53,11 @@ HWY_INLINE auto to_f16(V x) {
   const auto sign = hn::And(hn::BitCast(di, x), hn::Set(di, static_cast<std::int32_t>(0x80000000)));
   const auto magnitude = hn::Abs(x);
   const auto bits = hn::BitCast(di, magnitude);
-  const auto small = hn::Sub(hn::BitCast(di, hn::Add(magnitude, hn::Set(df, 0.5F))), hn::Set(di, std::bit_cast<std::int32_t>(0.5F)));
+  const auto small = hn::Sub(hn::BitCast(di, hn::Add(magnitude, hn::Set(df, 0.5F))),
+                             hn::Set(di, std::bit_cast<std::int32_t>(0.5F)));
   const auto odd = hn::And(hn::ShiftRight<13>(bits), hn::Set(di, 1));
-  const auto large = hn::ShiftRight<13>(hn::Add(hn::Add(bits, odd), hn::Set(di, 0xFFF - (112 << 23))));
+  const auto large =
+      hn::ShiftRight<13>(hn::Add(hn::Add(bits, odd), hn::Set(di, 0xFFF - (112 << 23))));
   const auto is_small = hn::Lt(bits, hn::Set(di, std::bit_cast<std::int32_t>(0x1p-14F)));
   const auto half = hn::Min(hn::IfThenElse(is_small, small, large), hn::Set(di, 0x77FF));
   return hn::Or(half, hn::BitCast(di, hn::ShiftRight<16>(hn::BitCast(Words(), sign))));
@@ -68,7 +75,8 @@ HWY_INLINE auto from_f16(V half) {
   return hn::Or(hn::IfThenElse(is_small, small, large), hn::BitCast(df, sign));
 }
 
-void f16_encode(std::span<float> values, float scale, std::byte* out, float* HWY_RESTRICT differences) {
+void f16_encode(std::span<float> values, float scale, std::byte* out,
+                float* HWY_RESTRICT differences) {
   const Floats df;
   const std::size_t whole = whole_vectors(values.size());
   const auto factor = hn::Set(df, scale);
@@ -99,7 +107,8 @@ bool f16_decode(const std::byte* from, float scale, std::span<float> values) {
   return scalar::f16_decode(from + 2 * whole, scale, values.subspan(whole)) && valid;
 }
 
-void int8_encode(std::span<float> values, float scale, std::byte* out, float* HWY_RESTRICT differences) {
+void int8_encode(std::span<float> values, float scale, std::byte* out,
+                 float* HWY_RESTRICT differences) {
   const Floats df;
   const std::size_t whole = scale == 0 ? 0 : whole_vectors(values.size());
   const auto factor = hn::Set(df, scale);
@@ -114,15 +123,18 @@ void int8_encode(std::span<float> values, float scale, std::byte* out, float* HW
   scalar::int8_encode(values.subspan(whole), scale, out + whole, differences + whole);
 }
 
-// Of int8 values from `least_allowed` up. Values beyond the last whole vector go to the twin, which allows -127.
-bool integer_decode(const std::byte* from, float scale, std::span<float> values, std::int32_t least_allowed) {
+// Of int8 values from `least_allowed` up. Values beyond the last whole vector go to the twin, which
+// allows -127.
+bool integer_decode(const std::byte* from, float scale, std::span<float> values,
+                    std::int32_t least_allowed) {
   const Floats df;
   const Ints di;
   const std::size_t whole = whole_vectors(values.size());
   const auto factor = hn::Set(df, scale);
   auto least = hn::Zero(di);
   for (std::size_t i = 0; i < whole; i += hn::Lanes(df)) {
-    const auto q = hn::PromoteTo(di, hn::LoadU(Octets(), reinterpret_cast<const std::int8_t*>(from + i)));
+    const auto q =
+        hn::PromoteTo(di, hn::LoadU(Octets(), reinterpret_cast<const std::int8_t*>(from + i)));
     least = hn::Min(least, q);
     hn::StoreU(hn::Mul(hn::ConvertTo(df, q), factor), df, values.data() + i);
   }
@@ -130,7 +142,9 @@ bool integer_decode(const std::byte* from, float scale, std::span<float> values,
   return scalar::int8_decode(from + whole, scale, values.subspan(whole)) && valid;
 }
 
-bool int8_decode(const std::byte* from, float scale, std::span<float> values) { return integer_decode(from, scale, values, -127); }
+bool int8_decode(const std::byte* from, float scale, std::span<float> values) {
+  return integer_decode(from, scale, values, -127);
+}
 
 // int4 goes through int8 in pieces that stay in the first-level cache.
 constexpr std::size_t kPiece = 1024;
@@ -144,9 +158,10 @@ HWY_INLINE std::size_t pack_halves(const std::byte* octets, std::size_t count, s
   std::size_t i = 0;
   for (; i + 2 * hn::Lanes(d) <= count; i += 2 * hn::Lanes(d)) {
     const auto pair = hn::LoadU(d, as_halves(octets + i));
-    const auto packed = hn::Or(hn::And(pair, hn::Set(d, 0x0F)), hn::And(hn::ShiftRight<4>(pair), hn::Set(d, 0xF0)));
-    hn::StoreU(hn::DemoteTo(PackedPairs(), hn::BitCast(hn::RebindToSigned<Pairs>(), packed)), PackedPairs(),
-               reinterpret_cast<std::uint8_t*>(out + i / 2));
+    const auto packed =
+        hn::Or(hn::And(pair, hn::Set(d, 0x0F)), hn::And(hn::ShiftRight<4>(pair), hn::Set(d, 0xF0)));
+    hn::StoreU(hn::DemoteTo(PackedPairs(), hn::BitCast(hn::RebindToSigned<Pairs>(), packed)),
+               PackedPairs(), reinterpret_cast<std::uint8_t*>(out + i / 2));
   }
   return i;
 }
@@ -156,16 +171,21 @@ HWY_INLINE std::size_t unpack_halves(const std::byte* from, std::size_t count, s
   const auto tops = hn::Set(d, 0x8080);
   std::size_t i = 0;
   for (; i + 2 * hn::Lanes(d) <= count; i += 2 * hn::Lanes(d)) {
-    const auto packed = hn::PromoteTo(d, hn::LoadU(PackedPairs(), reinterpret_cast<const std::uint8_t*>(from + i / 2)));
-    const auto pair = hn::Or(hn::And(packed, hn::Set(d, 0x0F)), hn::ShiftLeft<4>(hn::And(packed, hn::Set(d, 0xF0))));
-    // (x ^ 8) - 8 extends the sign of a half byte; a set top bit keeps the two bytes of a lane from borrowing.
-    const auto extended = hn::Xor(hn::Sub(hn::Or(hn::Xor(pair, hn::Set(d, 0x0808)), tops), hn::Set(d, 0x0808)), tops);
+    const auto packed = hn::PromoteTo(
+        d, hn::LoadU(PackedPairs(), reinterpret_cast<const std::uint8_t*>(from + i / 2)));
+    const auto pair = hn::Or(hn::And(packed, hn::Set(d, 0x0F)),
+                             hn::ShiftLeft<4>(hn::And(packed, hn::Set(d, 0xF0))));
+    // (x ^ 8) - 8 extends the sign of a half byte; a set top bit keeps the two bytes of a lane from
+    // borrowing.
+    const auto extended =
+        hn::Xor(hn::Sub(hn::Or(hn::Xor(pair, hn::Set(d, 0x0808)), tops), hn::Set(d, 0x0808)), tops);
     hn::StoreU(extended, d, as_halves(octets + i));
   }
   return i;
 }
 
-void int4_encode(std::span<float> values, float scale, std::byte* out, float* HWY_RESTRICT differences) {
+void int4_encode(std::span<float> values, float scale, std::byte* out,
+                 float* HWY_RESTRICT differences) {
   alignas(64) std::array<std::byte, kPiece> octets;
   while (!values.empty()) {
     const auto piece = values.first(std::min(values.size(), kPiece));
@@ -209,7 +229,9 @@ HWY_EXPORT(f16_decode);
 HWY_EXPORT(int8_decode);
 HWY_EXPORT(int4_decode);
 
-std::uint32_t max_magnitude(std::span<const float> values) { return HWY_DYNAMIC_DISPATCH(max_magnitude)(values); }
+std::uint32_t max_magnitude(std::span<const float> values) {
+  return HWY_DYNAMIC_DISPATCH(max_magnitude)(values);
+}
 
 void f16_encode(std::span<float> values, float scale, std::byte* out, float* differences) {
   HWY_DYNAMIC_DISPATCH(f16_encode)(values, scale, out, differences);

@@ -18,17 +18,21 @@ constexpr std::uint32_t kF16GreatestField = 240;
 constexpr ScaleBits kLeastIntegerScale = 0x0080;
 
 constexpr ScaleBits greatest_scale(int levels) {
-  return static_cast<ScaleBits>(std::bit_cast<std::uint32_t>(FLT_MAX / static_cast<float>(levels)) >> 16);
+  return static_cast<ScaleBits>(
+      std::bit_cast<std::uint32_t>(FLT_MAX / static_cast<float>(levels)) >> 16);
 }
 
 ScaleBits integer_scale(std::uint32_t max_magnitude, int levels) {
   if (max_magnitude == 0) return 0;
-  const auto exact = std::bit_cast<std::uint32_t>(std::bit_cast<float>(max_magnitude) / static_cast<float>(levels));
+  const auto exact = std::bit_cast<std::uint32_t>(std::bit_cast<float>(max_magnitude) /
+                                                  static_cast<float>(levels));
   const auto up = static_cast<ScaleBits>((exact + 0xFFFF) >> 16);
   return std::clamp(up, kLeastIntegerScale, greatest_scale(levels));
 }
 
-bool is_integer_scale(ScaleBits bits, int levels) { return bits == 0 || (bits >= kLeastIntegerScale && bits <= greatest_scale(levels)); }
+bool is_integer_scale(ScaleBits bits, int levels) {
+  return bits == 0 || (bits >= kLeastIntegerScale && bits <= greatest_scale(levels));
+}
 
 }  // namespace
 
@@ -41,7 +45,9 @@ ScaleBits f16_scale(std::uint32_t max_magnitude) {
 ScaleBits int8_scale(std::uint32_t max_magnitude) { return integer_scale(max_magnitude, 127); }
 ScaleBits int4_scale(std::uint32_t max_magnitude) { return integer_scale(max_magnitude, 7); }
 
-bool is_f16_scale(ScaleBits bits) { return bits % 128 == 0 && bits >> 7 >= kF16LeastField && bits >> 7 <= kF16GreatestField; }
+bool is_f16_scale(ScaleBits bits) {
+  return bits % 128 == 0 && bits >> 7 >= kF16LeastField && bits >> 7 <= kF16GreatestField;
+}
 bool is_int8_scale(ScaleBits bits) { return is_integer_scale(bits, 127); }
 bool is_int4_scale(ScaleBits bits) { return is_integer_scale(bits, 7); }
 
@@ -57,16 +63,19 @@ std::uint16_t to_f16(float x) {
   std::uint32_t half;
   if (magnitude < std::bit_cast<std::uint32_t>(0x1p-14F)) {
     // In [0.5, 1) the last place of a float32 is 2^-24, the smallest float16: the addition rounds.
-    half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) - std::bit_cast<std::uint32_t>(0.5F);
+    half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5F) -
+           std::bit_cast<std::uint32_t>(0.5F);
   } else {
     half = (magnitude + 0xFFF + (magnitude >> 13 & 1) - (112U << 23)) >> 13;
   }
-  return static_cast<std::uint16_t>(std::min<std::uint32_t>(half, kGreatestF16) | (bits & kSign) >> 16);
+  return static_cast<std::uint16_t>(std::min<std::uint32_t>(half, kGreatestF16) |
+                                    (bits & kSign) >> 16);
 }
 
 float from_f16(std::uint16_t half) {
   const std::uint32_t magnitude = half & 0x7FFF;
-  const float x = magnitude < 0x400 ? static_cast<float>(magnitude) * 0x1p-24F : std::bit_cast<float>((magnitude << 13) + (112U << 23));
+  const float x = magnitude < 0x400 ? static_cast<float>(magnitude) * 0x1p-24F
+                                    : std::bit_cast<float>((magnitude << 13) + (112U << 23));
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) | std::uint32_t{half} >> 15 << 31);
 }
 
@@ -136,7 +145,8 @@ bool int8_decode(const std::byte* from, float scale, std::span<float> values) {
 bool int4_decode(const std::byte* from, float scale, std::span<float> values) {
   bool valid = values.size() % 2 == 0 || (from[values.size() / 2] >> 4) == std::byte{0};
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto half = std::to_integer<int>(i % 2 == 0 ? from[i / 2] & std::byte{15} : from[i / 2] >> 4);
+    const auto half =
+        std::to_integer<int>(i % 2 == 0 ? from[i / 2] & std::byte{15} : from[i / 2] >> 4);
     const int q = (half ^ 8) - 8;
     valid = valid && q != -8;
     values[i] = static_cast<float>(q) * scale;

@@ -11,12 +11,14 @@
 // After foreach_target.h.
 #include <hwy/highway.h>
 
-// Words of bits, no vectors: compiled once per target for its bit instructions (tzcnt, blsr, shlx, popcnt).
+// Words of bits, no vectors: compiled once per target for its bit instructions (tzcnt, blsr, shlx,
+// popcnt).
 HWY_BEFORE_NAMESPACE();
 namespace pliant::kernels::HWY_NAMESPACE {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "words are stored as they are in memory, and the format is little-endian");
+static_assert(std::endian::native == std::endian::little,
+              "words are stored as they are in memory, and the format is little-endian");
 
 HWY_INLINE std::uint64_t load_word(const std::byte* from) {
   std::uint64_t word;
@@ -29,7 +31,9 @@ HWY_INLINE std::byte* store_word(std::byte* to, std::uint64_t word) {
   return to + sizeof(word);
 }
 
-std::size_t low_bytes_of(std::size_t count, int parameter) { return (count * static_cast<std::size_t>(parameter) + 63) / 64 * 8; }
+std::size_t low_bytes_of(std::size_t count, int parameter) {
+  return (count * static_cast<std::size_t>(parameter) + 63) / 64 * 8;
+}
 
 // Bit strings of up to 62 bits, one after the other.
 struct LowPlane {
@@ -69,8 +73,9 @@ struct HighPlane {
   HWY_INLINE void finish() { out = store_word(out, word); }
 };
 
-// Gaps are split 64 at a time, in loops of fixed length that the compiler turns into vectors; only then do they meet the
-// planes. Low parts are joined in pairs on the way, and pairs in fours where they fit: a branch for each push, not each gap.
+// Gaps are split 64 at a time, in loops of fixed length that the compiler turns into vectors; only
+// then do they meet the planes. Low parts are joined in pairs on the way, and pairs in fours where
+// they fit: a branch for each push, not each gap.
 constexpr std::size_t kBlock = 64;
 
 struct SplitGaps {
@@ -78,7 +83,8 @@ struct SplitGaps {
   alignas(64) std::array<std::uint64_t, kBlock / 2> low_pairs;
 };
 
-HWY_INLINE void split_gaps(const std::uint32_t* HWY_RESTRICT indices, int parameter, SplitGaps& split) {
+HWY_INLINE void split_gaps(const std::uint32_t* HWY_RESTRICT indices, int parameter,
+                           SplitGaps& split) {
   const std::uint32_t mask = (std::uint32_t{1} << parameter) - 1;
   alignas(64) std::array<std::uint32_t, kBlock> low;
   for (std::size_t j = 0; j < kBlock; ++j) {
@@ -86,10 +92,12 @@ HWY_INLINE void split_gaps(const std::uint32_t* HWY_RESTRICT indices, int parame
     split.high[j] = gap >> parameter;
     low[j] = gap & mask;
   }
-  for (std::size_t j = 0; j < kBlock / 2; ++j) split.low_pairs[j] = low[2 * j] | std::uint64_t{low[2 * j + 1]} << parameter;
+  for (std::size_t j = 0; j < kBlock / 2; ++j)
+    split.low_pairs[j] = low[2 * j] | std::uint64_t{low[2 * j + 1]} << parameter;
 }
 
-std::size_t rice_encode(const std::uint32_t* HWY_RESTRICT indices, std::size_t count, int parameter, std::byte* HWY_RESTRICT out) {
+std::size_t rice_encode(const std::uint32_t* HWY_RESTRICT indices, std::size_t count, int parameter,
+                        std::byte* HWY_RESTRICT out) {
   if (count == 0) return 0;
   LowPlane low{out};
   HighPlane high{out + low_bytes_of(count, parameter)};
@@ -120,16 +128,18 @@ std::size_t rice_encode(const std::uint32_t* HWY_RESTRICT indices, std::size_t c
 
 bool is_canonical(const std::byte* stream, std::size_t bytes, std::size_t count, int parameter) {
   const std::size_t low_bytes = low_bytes_of(count, parameter);
-  if (count == 0 || bytes % 8 != 0 || bytes <= low_bytes || load_word(stream + bytes - 8) == 0) return false;
+  if (count == 0 || bytes % 8 != 0 || bytes <= low_bytes || load_word(stream + bytes - 8) == 0)
+    return false;
   const auto low_tail = static_cast<int>(count * static_cast<std::size_t>(parameter) % 64);
   if (low_tail > 0 && load_word(stream + low_bytes - 8) >> low_tail != 0) return false;
   std::size_t ones = 0;
-  for (std::size_t at = low_bytes; at < bytes; at += 8) ones += static_cast<std::size_t>(std::popcount(load_word(stream + at)));
+  for (std::size_t at = low_bytes; at < bytes; at += 8)
+    ones += static_cast<std::size_t>(std::popcount(load_word(stream + at)));
   return ones == count;
 }
 
-std::uint64_t rice_decode(const std::byte* HWY_RESTRICT stream, std::size_t bytes, int parameter, std::uint32_t* HWY_RESTRICT indices,
-                          std::size_t count) {
+std::uint64_t rice_decode(const std::byte* HWY_RESTRICT stream, std::size_t bytes, int parameter,
+                          std::uint32_t* HWY_RESTRICT indices, std::size_t count) {
   if (!is_canonical(stream, bytes, count, parameter)) return ~std::uint64_t{0};
   // A load of 8 bytes that starts in the low plane may end in the high plane, which is never empty.
   const std::size_t low_bytes = low_bytes_of(count, parameter);
@@ -142,7 +152,8 @@ std::uint64_t rice_decode(const std::byte* HWY_RESTRICT stream, std::size_t byte
   for (std::size_t at = low_bytes; at < bytes; at += 8) {
     const std::uint64_t first_place = 8 * (at - low_bytes);
     for (std::uint64_t word = load_word(stream + at); word != 0; word &= word - 1) {
-      const std::uint64_t zeros = first_place + static_cast<std::uint64_t>(std::countr_zero(word)) - i;
+      const std::uint64_t zeros =
+          first_place + static_cast<std::uint64_t>(std::countr_zero(word)) - i;
       low_sum += (load_word(stream + bit / 8) >> bit % 8) & mask;
       bit += step;
       index = (zeros << parameter) + low_sum + i;
@@ -166,8 +177,10 @@ std::size_t rice_encode(std::span<const std::uint32_t> indices, int parameter, s
   return HWY_DYNAMIC_DISPATCH(rice_encode)(indices.data(), indices.size(), parameter, out);
 }
 
-std::optional<std::uint64_t> rice_decode(std::span<const std::byte> stream, int parameter, std::span<std::uint32_t> indices) {
-  const std::uint64_t last = HWY_DYNAMIC_DISPATCH(rice_decode)(stream.data(), stream.size(), parameter, indices.data(), indices.size());
+std::optional<std::uint64_t> rice_decode(std::span<const std::byte> stream, int parameter,
+                                         std::span<std::uint32_t> indices) {
+  const std::uint64_t last = HWY_DYNAMIC_DISPATCH(rice_decode)(
+      stream.data(), stream.size(), parameter, indices.data(), indices.size());
   if (last == ~std::uint64_t{0}) return std::nullopt;
   return last;
 }

@@ -20,7 +20,9 @@ struct Bits {
   }
 };
 
-bool bit_at(std::span<const std::byte> bytes, std::size_t i) { return (bytes[i / 8] >> (i % 8) & std::byte{1}) != std::byte{0}; }
+bool bit_at(std::span<const std::byte> bytes, std::size_t i) {
+  return (bytes[i / 8] >> (i % 8) & std::byte{1}) != std::byte{0};
+}
 
 }  // namespace
 
@@ -39,7 +41,8 @@ std::size_t rice_encode(std::span<const std::uint32_t> indices, int parameter, s
   return low_bytes + 8 * words_of(high.size);
 }
 
-std::optional<std::uint64_t> rice_decode(std::span<const std::byte> stream, int parameter, std::span<std::uint32_t> indices) {
+std::optional<std::uint64_t> rice_decode(std::span<const std::byte> stream, int parameter,
+                                         std::span<std::uint32_t> indices) {
   const std::size_t low_bits = indices.size() * static_cast<std::size_t>(parameter);
   const std::size_t low_bytes = 8 * words_of(low_bits);
   if (indices.empty() || stream.size() % 8 != 0 || stream.size() <= low_bytes) return std::nullopt;
@@ -51,7 +54,8 @@ std::optional<std::uint64_t> rice_decode(std::span<const std::byte> stream, int 
   std::size_t place = 0;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     std::uint64_t gap = 0;
-    for (int b = 0; b < parameter; ++b) gap |= std::uint64_t{bit_at(stream, i * static_cast<std::size_t>(parameter) + b)} << b;
+    for (int b = 0; b < parameter; ++b)
+      gap |= std::uint64_t{bit_at(stream, i * static_cast<std::size_t>(parameter) + b)} << b;
     while (place < 8 * high.size() && !bit_at(high, place)) {
       gap += 1ULL << parameter;
       ++place;

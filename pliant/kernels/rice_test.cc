@@ -30,9 +30,13 @@ Indices from_gaps(const std::vector<std::uint32_t>& gaps) {
 // Filled with ones first, so that a byte the encoder forgets to write shows.
 template <typename Encode>
 Stream encoded(const Indices& indices, int parameter, Encode encode) {
-  const std::uint64_t high_bits = indices.empty() ? 0 : indices.size() + (indices.back() >> parameter);
-  Stream stream(8 * ((indices.size() * static_cast<std::size_t>(parameter) + 63) / 64 + (high_bits + 63) / 64), std::byte{0xFF});
-  const std::size_t used = encode(std::span<const std::uint32_t>(indices), parameter, stream.data());
+  const std::uint64_t high_bits =
+      indices.empty() ? 0 : indices.size() + (indices.back() >> parameter);
+  Stream stream(8 * ((indices.size() * static_cast<std::size_t>(parameter) + 63) / 64 +
+                     (high_bits + 63) / 64),
+                std::byte{0xFF});
+  const std::size_t used =
+      encode(std::span<const std::uint32_t>(indices), parameter, stream.data());
   EXPECT_LE(used, stream.size());
   stream.resize(used);
   return stream;
@@ -42,12 +46,16 @@ void expect_same_as_twin(const Indices& indices, int parameter) {
   const Stream expected = encoded(indices, parameter, scalar::rice_encode);
   for (const Target& target : targets()) {
     const PinnedTarget pinned(target);
-    ASSERT_EQ(encoded(indices, parameter, rice_encode), expected) << target.name << ", parameter " << parameter;
+    ASSERT_EQ(encoded(indices, parameter, rice_encode), expected)
+        << target.name << ", parameter " << parameter;
     if (indices.empty()) continue;
     Indices decoded(indices.size());
-    ASSERT_EQ(rice_decode(expected, parameter, decoded), std::optional<std::uint64_t>(indices.back())) << target.name;
+    ASSERT_EQ(rice_decode(expected, parameter, decoded),
+              std::optional<std::uint64_t>(indices.back()))
+        << target.name;
     ASSERT_EQ(decoded, indices) << target.name << ", parameter " << parameter;
-    ASSERT_EQ(scalar::rice_decode(expected, parameter, decoded), std::optional<std::uint64_t>(indices.back()));
+    ASSERT_EQ(scalar::rice_decode(expected, parameter, decoded),
+              std::optional<std::uint64_t>(indices.back()));
     ASSERT_EQ(decoded, indices);
   }
 }
@@ -56,7 +64,8 @@ TEST(Rice, EveryTargetWritesAndReadsTheTwinsBits) {
   std::mt19937 random(1);
   for (int parameter = 0; parameter < 32; ++parameter) {
     for (const std::size_t count : {0, 1, 2, 3, 63, 64, 65, 1000}) {
-      std::geometric_distribution<std::uint32_t> gap(0.7 / std::ldexp(1.0, std::min(parameter, 20)));
+      std::geometric_distribution<std::uint32_t> gap(0.7 /
+                                                     std::ldexp(1.0, std::min(parameter, 20)));
       std::vector<std::uint32_t> gaps(count);
       for (auto& g : gaps) g = gap(random);
       expect_same_as_twin(from_gaps(gaps), parameter);
@@ -82,7 +91,8 @@ TEST(Rice, AStreamAtAnOddAddressIsReadAndWritten) {
   ASSERT_EQ(decoded, indices);
 }
 
-RC_GTEST_PROP(RiceProperty, AnyStreamIsJudgedAsByTheTwin, (const std::vector<std::uint8_t>& noise)) {
+RC_GTEST_PROP(RiceProperty, AnyStreamIsJudgedAsByTheTwin,
+              (const std::vector<std::uint8_t>& noise)) {
   const int parameter = *rc::gen::inRange(0, 12);
   const auto count = static_cast<std::size_t>(*rc::gen::inRange(1, 40));
   Stream stream(noise.size() / 8 * 8);
@@ -109,7 +119,8 @@ TEST(Rice, AStreamOfAnotherCountIsRefused) {
 
 TEST(Rice, BitsThatNoEncoderWritesAreRefused) {
   const Indices indices = from_gaps({5, 0, 17});
-  const Stream good = encoded(indices, 4, rice_encode);  // 12 bits of low plane, then the high plane
+  const Stream good =
+      encoded(indices, 4, rice_encode);  // 12 bits of low plane, then the high plane
   Indices decoded(indices.size());
   for (const std::size_t bit : {12, 63, 127}) {
     Stream bad = good;

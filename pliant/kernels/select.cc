@@ -33,8 +33,8 @@ using Mask = hn::Mask<Floats>;
 using Ints = hn::RebindToSigned<Floats>;
 using Unsigned = hn::RebindToUnsigned<Floats>;
 
-// A group: enough independent work to cover the latency of the additions, one test for non-finite entries and one bit scan for
-// all. A multiple of 16 entries on every target.
+// A group: enough independent work to cover the latency of the additions, one test for non-finite
+// entries and one bit scan for all. A multiple of 16 entries on every target.
 static_assert(kGroup % kEnergyLanes == 0 && kBlock % kGroup == 0);
 
 // Accumulated entries and their magnitudes, in registers.
@@ -43,17 +43,21 @@ struct Group {
   hn::Vec<Ints> magnitude[kUnroll];
 };
 
-// Where contributions come from. `vector` is asked once for each place, after `entry` was asked for sampled places.
+// Where contributions come from. `vector` is asked once for each place, after `entry` was asked for
+// sampled places.
 struct Gradient {
   using Lines = Ahead<8>;
   const float* gradient;
-  HWY_ATTR HWY_INLINE Vector vector(std::size_t i) const { return hn::LoadU(Floats(), gradient + i); }
+  HWY_ATTR HWY_INLINE Vector vector(std::size_t i) const {
+    return hn::LoadU(Floats(), gradient + i);
+  }
   HWY_ATTR HWY_INLINE void prefetch(std::size_t i) const { hwy::Prefetch(gradient + i); }
   [[nodiscard]] float entry(std::size_t i) const { return gradient[i]; }
   void consume(std::size_t /*i*/) const {}
 };
 
-// Three arrays: eight pages of each would be more than the core follows. Four took 0.9 of the time on Zen 3.
+// Three arrays: eight pages of each would be more than the core follows. Four took 0.9 of the time
+// on Zen 3.
 struct Progress {
   using Lines = Ahead<4>;
   float* parameters;
@@ -82,7 +86,8 @@ struct Nothing {
 
 HWY_ATTR HWY_INLINE hn::Vec<Ints> magnitudes(Vector x) { return hn::BitCast(Ints(), hn::Abs(x)); }
 
-// Magnitudes as signed integers order like the bit patterns; > threshold - 1 is >= threshold, also for 0.
+// Magnitudes as signed integers order like the bit patterns; > threshold - 1 is >= threshold, also
+// for 0.
 HWY_ATTR HWY_INLINE Mask at_least(hn::Vec<Ints> magnitude, hn::Vec<Ints> threshold_minus_1) {
   return hn::RebindMask(Floats(), hn::Gt(magnitude, threshold_minus_1));
 }
@@ -100,19 +105,22 @@ HWY_ATTR HWY_INLINE std::uint64_t mask_bits(Mask mask) {
 // Selected entries so far, with the energy of all complete groups of 16 among them.
 class Taken {
  public:
-  explicit HWY_ATTR Taken(const Room& out) : indices_(out.indices.data()), values_(out.values.data()) {}
+  explicit HWY_ATTR Taken(const Room& out)
+      : indices_(out.indices.data()), values_(out.values.data()) {}
 
   HWY_INLINE void take(std::uint32_t index, float value) {
     indices_[count_] = index;
     values_[count_++] = value;
   }
 
-  // Those entries of x whose bit is set. The first two places are written whether there are any or not, and overwritten by the
-  // next group if not: at densities around 1 % a branch on it would be mispredicted every other time.
+  // Those entries of x whose bit is set. The first two places are written whether there are any or
+  // not, and overwritten by the next group if not: at densities around 1 % a branch on it would be
+  // mispredicted every other time.
   HWY_INLINE void take_few(std::uint64_t bits, const float* x, std::uint32_t first_index) {
     const auto count = static_cast<std::size_t>(std::popcount(bits));
     for (std::size_t j = 0; j < 2; ++j, bits &= bits - 1) put(count_ + j, bits, x, first_index);
-    for (std::size_t j = 2; HWY_UNLIKELY(j < count); ++j, bits &= bits - 1) put(count_ + j, bits, x, first_index);
+    for (std::size_t j = 2; HWY_UNLIKELY(j < count); ++j, bits &= bits - 1)
+      put(count_ + j, bits, x, first_index);
     count_ += count;
   }
 
@@ -136,7 +144,8 @@ class Taken {
   }
 
  private:
-  HWY_INLINE void put(std::size_t place, std::uint64_t bits, const float* x, std::uint32_t first_index) {
+  HWY_INLINE void put(std::size_t place, std::uint64_t bits, const float* x,
+                      std::uint32_t first_index) {
     const auto at = static_cast<std::size_t>(std::countr_zero(bits)) % kGroup;
     indices_[place] = first_index + static_cast<std::uint32_t>(at);
     values_[place] = x[at];
@@ -188,8 +197,9 @@ class BitScan {
   Taken taken_;
 };
 
-// For high densities: compress every vector, no branches. Whole vectors are stored at the end of what was taken, which
-// never reaches further than the entries already read: hence the room for all that the header asks for.
+// For high densities: compress every vector, no branches. Whole vectors are stored at the end of
+// what was taken, which never reaches further than the entries already read: hence the room for all
+// that the header asks for.
 class CompressStore : public BitScan {
  public:
   HWY_ATTR CompressStore(const Criterion& criterion, const Room& out)
@@ -212,14 +222,16 @@ class CompressStore : public BitScan {
 class StoreOnly {
  public:
   HWY_ATTR HWY_INLINE void group(const Group& group, float* residual, std::size_t i) const {
-    for (std::size_t v = 0; v < kUnroll; ++v) hn::StoreU(group.x[v], Floats(), residual + i + v * kLanes);
+    for (std::size_t v = 0; v < kUnroll; ++v)
+      hn::StoreU(group.x[v], Floats(), residual + i + v * kLanes);
   }
   HWY_INLINE void entry(float x, float* residual, std::size_t i) const { residual[i] = x; }
   void end_block() const {}
   void finish(Tally& /*tally*/) const {}
 };
 
-// The accumulated() of magnitude.h for a group in which a sum is not finite. Rare: counted and mended aside.
+// The accumulated() of magnitude.h for a group in which a sum is not finite. Rare: counted and
+// mended aside.
 HWY_ATTR HWY_NOINLINE std::size_t mend(Group& group, const float* residual, std::size_t i) {
   const auto infinity = hn::Set(Ints(), static_cast<std::int32_t>(kInfinityBits));
   std::size_t non_finite = 0;
@@ -235,19 +247,23 @@ HWY_ATTR HWY_NOINLINE std::size_t mend(Group& group, const float* residual, std:
 }
 
 template <typename Source>
-HWY_ATTR HWY_INLINE void sample_block(const Source& source, const float* residual, std::size_t begin, std::size_t end,
-                                      const Sampling& sampling, Tally& tally) {
+HWY_ATTR HWY_INLINE void sample_block(const Source& source, const float* residual,
+                                      std::size_t begin, std::size_t end, const Sampling& sampling,
+                                      Tally& tally) {
   if (sampling.magnitudes.empty()) return;
   std::uint64_t group = sampling.first_group + begin / sampling.period;
   for (std::size_t i = begin; i < end; i += sampling.period, ++group) {
     const std::size_t at = i + sampled_entry(group, sampling.period);
-    if (at < end) sampling.magnitudes[tally.sampled++] = magnitude(accumulated(residual[at], source.entry(at)));
+    if (at < end)
+      sampling.magnitudes[tally.sampled++] = magnitude(accumulated(residual[at], source.entry(at)));
   }
 }
 
-// The pass itself, block by block: sample, then accumulate, sum and write out in groups; the rest entry by entry.
+// The pass itself, block by block: sample, then accumulate, sum and write out in groups; the rest
+// entry by entry.
 template <typename Source, typename Writer>
-HWY_ATTR Tally pass(const Source source, float* HWY_RESTRICT residual, std::size_t n, Writer writer, const Sampling& sampling) {
+HWY_ATTR Tally pass(const Source source, float* HWY_RESTRICT residual, std::size_t n, Writer writer,
+                    const Sampling& sampling) {
   const auto infinity = hn::Set(Ints(), static_cast<std::int32_t>(kInfinityBits));
   Tally tally;
   Energy energy;
@@ -266,11 +282,13 @@ HWY_ATTR Tally pass(const Source source, float* HWY_RESTRICT residual, std::size
       Group group;
       auto largest = hn::Zero(Ints());
       for (std::size_t v = 0; v < kUnroll; ++v) {
-        group.x[v] = hn::Add(hn::LoadU(Floats(), residual + i + v * kLanes), source.vector(i + v * kLanes));
+        group.x[v] =
+            hn::Add(hn::LoadU(Floats(), residual + i + v * kLanes), source.vector(i + v * kLanes));
         group.magnitude[v] = magnitudes(group.x[v]);
         largest = hn::Max(largest, group.magnitude[v]);
       }
-      if (HWY_UNLIKELY(!hn::AllTrue(Ints(), hn::Lt(largest, infinity)))) tally.non_finite += mend(group, residual, i);
+      if (HWY_UNLIKELY(!hn::AllTrue(Ints(), hn::Lt(largest, infinity))))
+        tally.non_finite += mend(group, residual, i);
       for (std::size_t v = 0; v < kUnroll; ++v) energy.add(v * kLanes % kEnergyLanes, group.x[v]);
       writer.group(group, residual, i);
     }
@@ -293,34 +311,41 @@ HWY_ATTR Tally pass(const Source source, float* HWY_RESTRICT residual, std::size
 }
 
 template <typename Source>
-HWY_ATTR Tally selecting_pass(const Source source, std::span<float> residual, const Criterion& criterion, const Room& out,
+HWY_ATTR Tally selecting_pass(const Source source, std::span<float> residual,
+                              const Criterion& criterion, const Room& out,
                               const Sampling& sampling) {
   if (criterion.expected_density < kCompressDensity)
     return pass(source, residual.data(), residual.size(), BitScan(criterion, out), sampling);
   return pass(source, residual.data(), residual.size(), CompressStore(criterion, out), sampling);
 }
 
-HWY_ATTR Tally accumulate_select(std::span<const float> gradient, std::span<float> residual, const Criterion& criterion, const Room& out,
+HWY_ATTR Tally accumulate_select(std::span<const float> gradient, std::span<float> residual,
+                                 const Criterion& criterion, const Room& out,
                                  const Sampling& sampling) {
   return selecting_pass(Gradient{gradient.data()}, residual, criterion, out, sampling);
 }
 
-HWY_ATTR Tally progress_select(std::span<float> parameters, std::span<const float> reference, std::span<float> residual,
-                               const Criterion& criterion, const Room& out, const Sampling& sampling) {
-  return selecting_pass(Progress{parameters.data(), reference.data()}, residual, criterion, out, sampling);
+HWY_ATTR Tally progress_select(std::span<float> parameters, std::span<const float> reference,
+                               std::span<float> residual, const Criterion& criterion,
+                               const Room& out, const Sampling& sampling) {
+  return selecting_pass(Progress{parameters.data(), reference.data()}, residual, criterion, out,
+                        sampling);
 }
 
-HWY_ATTR Tally select(std::span<float> residual, const Criterion& criterion, const Room& out, const Sampling& sampling) {
+HWY_ATTR Tally select(std::span<float> residual, const Criterion& criterion, const Room& out,
+                      const Sampling& sampling) {
   return selecting_pass(Nothing(), residual, criterion, out, sampling);
 }
 
-HWY_ATTR Tally accumulate(std::span<const float> gradient, std::span<float> residual, const Sampling& sampling) {
+HWY_ATTR Tally accumulate(std::span<const float> gradient, std::span<float> residual,
+                          const Sampling& sampling) {
   return pass(Gradient{gradient.data()}, residual.data(), residual.size(), StoreOnly(), sampling);
 }
 
-HWY_ATTR Tally progress_accumulate(std::span<float> parameters, std::span<const float> reference, std::span<float> residual,
-                                   const Sampling& sampling) {
-  return pass(Progress{parameters.data(), reference.data()}, residual.data(), residual.size(), StoreOnly(), sampling);
+HWY_ATTR Tally progress_accumulate(std::span<float> parameters, std::span<const float> reference,
+                                   std::span<float> residual, const Sampling& sampling) {
+  return pass(Progress{parameters.data(), reference.data()}, residual.data(), residual.size(),
+              StoreOnly(), sampling);
 }
 
 HWY_ATTR std::size_t count_at_least(std::span<const float> values, float threshold) {
@@ -328,9 +353,11 @@ HWY_ATTR std::size_t count_at_least(std::span<const float> values, float thresho
   std::size_t count = 0;
   std::size_t i = 0;
   for (; i + kLanes <= values.size(); i += kLanes) {
-    count += hn::CountTrue(Floats(), at_least(magnitudes(hn::LoadU(Floats(), values.data() + i)), limit));
+    count += hn::CountTrue(Floats(),
+                           at_least(magnitudes(hn::LoadU(Floats(), values.data() + i)), limit));
   }
-  for (; i < values.size(); ++i) count += magnitude_bits(values[i]) >= magnitude_bits(threshold) ? 1 : 0;
+  for (; i < values.size(); ++i)
+    count += magnitude_bits(values[i]) >= magnitude_bits(threshold) ? 1 : 0;
   return count;
 }
 
@@ -349,26 +376,30 @@ HWY_EXPORT(accumulate);
 HWY_EXPORT(progress_accumulate);
 HWY_EXPORT(count_at_least);
 
-Tally accumulate_select(std::span<const float> gradient, std::span<float> residual, const Criterion& criterion, const Room& out,
-                        const Sampling& sampling) {
+Tally accumulate_select(std::span<const float> gradient, std::span<float> residual,
+                        const Criterion& criterion, const Room& out, const Sampling& sampling) {
   return HWY_DYNAMIC_DISPATCH(accumulate_select)(gradient, residual, criterion, out, sampling);
 }
 
-Tally progress_select(std::span<float> parameters, std::span<const float> reference, std::span<float> residual, const Criterion& criterion,
-                      const Room& out, const Sampling& sampling) {
-  return HWY_DYNAMIC_DISPATCH(progress_select)(parameters, reference, residual, criterion, out, sampling);
+Tally progress_select(std::span<float> parameters, std::span<const float> reference,
+                      std::span<float> residual, const Criterion& criterion, const Room& out,
+                      const Sampling& sampling) {
+  return HWY_DYNAMIC_DISPATCH(progress_select)(parameters, reference, residual, criterion, out,
+                                               sampling);
 }
 
-Tally select(std::span<float> residual, const Criterion& criterion, const Room& out, const Sampling& sampling) {
+Tally select(std::span<float> residual, const Criterion& criterion, const Room& out,
+             const Sampling& sampling) {
   return HWY_DYNAMIC_DISPATCH(select)(residual, criterion, out, sampling);
 }
 
-Tally accumulate(std::span<const float> gradient, std::span<float> residual, const Sampling& sampling) {
+Tally accumulate(std::span<const float> gradient, std::span<float> residual,
+                 const Sampling& sampling) {
   return HWY_DYNAMIC_DISPATCH(accumulate)(gradient, residual, sampling);
 }
 
-Tally progress_accumulate(std::span<float> parameters, std::span<const float> reference, std::span<float> residual,
-                          const Sampling& sampling) {
+Tally progress_accumulate(std::span<float> parameters, std::span<const float> reference,
+                          std::span<float> residual, const Sampling& sampling) {
   return HWY_DYNAMIC_DISPATCH(progress_accumulate)(parameters, reference, residual, sampling);
 }
 

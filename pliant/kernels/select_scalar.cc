@@ -34,9 +34,11 @@ class Energy {
   std::size_t next_ = 0;
 };
 
-// One pass. `contribution(i)` is asked once for each entry, in order; without room nothing is selected.
+// One pass. `contribution(i)` is asked once for each entry, in order; without room nothing is
+// selected.
 template <typename Contribution>
-Tally pass(std::span<float> residual, Contribution contribution, const Criterion& criterion, const Room* out, const Sampling& sampling) {
+Tally pass(std::span<float> residual, Contribution contribution, const Criterion& criterion,
+           const Room* out, const Sampling& sampling) {
   Tally tally;
   Energy all, kept;
   for (std::size_t i = 0; i < residual.size(); ++i) {
@@ -45,10 +47,12 @@ Tally pass(std::span<float> residual, Contribution contribution, const Criterion
     const float x = accumulated(residual[i], added);
     all.add(x);
     const std::size_t group = i / sampling.period;
-    if (!sampling.magnitudes.empty() && i % sampling.period == sampled_entry(sampling.first_group + group, sampling.period)) {
+    if (!sampling.magnitudes.empty() &&
+        i % sampling.period == sampled_entry(sampling.first_group + group, sampling.period)) {
       sampling.magnitudes[tally.sampled++] = magnitude(x);
     }
-    const bool selected = out != nullptr && magnitude_bits(x) >= magnitude_bits(criterion.threshold);
+    const bool selected =
+        out != nullptr && magnitude_bits(x) >= magnitude_bits(criterion.threshold);
     residual[i] = selected ? 0.0F : x;
     if (!selected) continue;
     out->indices[tally.kept] = criterion.first_index + static_cast<std::uint32_t>(i);
@@ -74,27 +78,32 @@ auto from_progress(std::span<float> parameters, std::span<const float> reference
 
 }  // namespace
 
-Tally accumulate_select(std::span<const float> gradient, std::span<float> residual, const Criterion& criterion, const Room& out,
-                        const Sampling& sampling) {
+Tally accumulate_select(std::span<const float> gradient, std::span<float> residual,
+                        const Criterion& criterion, const Room& out, const Sampling& sampling) {
   return pass(residual, from_gradient(gradient), criterion, &out, sampling);
 }
 
-Tally progress_select(std::span<float> parameters, std::span<const float> reference, std::span<float> residual, const Criterion& criterion,
-                      const Room& out, const Sampling& sampling) {
+Tally progress_select(std::span<float> parameters, std::span<const float> reference,
+                      std::span<float> residual, const Criterion& criterion, const Room& out,
+                      const Sampling& sampling) {
   return pass(residual, from_progress(parameters, reference), criterion, &out, sampling);
 }
 
-Tally select(std::span<float> residual, const Criterion& criterion, const Room& out, const Sampling& sampling) {
-  const auto nothing = [](std::size_t) { return -0.0F; };  // x + -0 is x for every x; +0 would turn -0 into +0
+Tally select(std::span<float> residual, const Criterion& criterion, const Room& out,
+             const Sampling& sampling) {
+  const auto nothing = [](std::size_t) {
+    return -0.0F;
+  };  // x + -0 is x for every x; +0 would turn -0 into +0
   return pass(residual, nothing, criterion, &out, sampling);
 }
 
-Tally accumulate(std::span<const float> gradient, std::span<float> residual, const Sampling& sampling) {
+Tally accumulate(std::span<const float> gradient, std::span<float> residual,
+                 const Sampling& sampling) {
   return pass(residual, from_gradient(gradient), {}, nullptr, sampling);
 }
 
-Tally progress_accumulate(std::span<float> parameters, std::span<const float> reference, std::span<float> residual,
-                          const Sampling& sampling) {
+Tally progress_accumulate(std::span<float> parameters, std::span<const float> reference,
+                          std::span<float> residual, const Sampling& sampling) {
   return pass(residual, from_progress(parameters, reference), {}, nullptr, sampling);
 }
 

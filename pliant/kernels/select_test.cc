@@ -34,7 +34,8 @@ struct Scene {
         indices(n, 0xdeadbeef),
         values(n, -1) {
     for (float& x : residual.span()) {
-      if (!is_finite(x) && random() % 8 != 0) x = 1;  // no pass leaves one behind, but a caller might
+      if (!is_finite(x) && random() % 8 != 0)
+        x = 1;  // no pass leaves one behind, but a caller might
     }
     criterion.threshold = random() % 8 == 0 ? 0 : magnitude(nasty_float(kind, random));
     criterion.expected_density = random() % 2 == 0 ? 0.001F : 0.5F;
@@ -53,7 +54,8 @@ struct Scene {
         tally = f.accumulate_select(contribution.span(), residual.span(), criterion, out, sampling);
         break;
       case Pass::kProgressSelect:
-        tally = f.progress_select(contribution.span(), reference.span(), residual.span(), criterion, out, sampling);
+        tally = f.progress_select(contribution.span(), reference.span(), residual.span(), criterion,
+                                  out, sampling);
         break;
       case Pass::kSelect:
         tally = f.select(residual.span(), criterion, out, sampling);
@@ -62,7 +64,8 @@ struct Scene {
         tally = f.accumulate(contribution.span(), residual.span(), sampling);
         break;
       case Pass::kProgressAccumulate:
-        tally = f.progress_accumulate(contribution.span(), reference.span(), residual.span(), sampling);
+        tally =
+            f.progress_accumulate(contribution.span(), reference.span(), residual.span(), sampling);
         break;
     }
     indices.resize(tally.kept);  // what lies beyond is scratch
@@ -78,16 +81,18 @@ struct Functions {
   decltype(&kernels::accumulate) accumulate;
   decltype(&kernels::progress_accumulate) progress_accumulate;
 };
-constexpr Functions kDispatched = {accumulate_select, progress_select, select, accumulate, progress_accumulate};
-constexpr Functions kScalar = {scalar::accumulate_select, scalar::progress_select, scalar::select, scalar::accumulate,
-                               scalar::progress_accumulate};
+constexpr Functions kDispatched = {accumulate_select, progress_select, select, accumulate,
+                                   progress_accumulate};
+constexpr Functions kScalar = {scalar::accumulate_select, scalar::progress_select, scalar::select,
+                               scalar::accumulate, scalar::progress_accumulate};
 
 Scene random_scene() {
   std::mt19937_64 random(*rc::gen::arbitrary<std::uint64_t>());
   const auto pass = static_cast<Pass>(*rc::gen::inRange(0, kPasses));
   const auto kind = static_cast<Kind>(*rc::gen::inRange(0, kKinds));
   const auto n =
-      *rc::gen::weightedOneOf<std::size_t>({{3, rc::gen::inRange<std::size_t>(0, 300)}, {1, rc::gen::inRange<std::size_t>(0, 3 * kBlock)}});
+      *rc::gen::weightedOneOf<std::size_t>({{3, rc::gen::inRange<std::size_t>(0, 300)},
+                                            {1, rc::gen::inRange<std::size_t>(0, 3 * kBlock)}});
   return Scene(pass, kind, n, random);
 }
 
@@ -118,8 +123,11 @@ RC_GTEST_PROP(SelectPasses, KeptAndResidualTogetherAreContributionAndOldResidual
   for (std::size_t i = 0; i < before.residual.span().size(); ++i) {
     const float given = before.contribution.span()[i];
     const float progress = given - before.reference.span()[i];
-    const bool from_gradient = scene.pass == Pass::kAccumulateSelect || scene.pass == Pass::kAccumulate;
-    const float contribution = scene.pass == Pass::kSelect ? -0.0F : from_gradient ? given : progress;
+    const bool from_gradient =
+        scene.pass == Pass::kAccumulateSelect || scene.pass == Pass::kAccumulate;
+    const float contribution = scene.pass == Pass::kSelect ? -0.0F
+                               : from_gradient             ? given
+                                                           : progress;
     const float x = accumulated(before.residual.span()[i], contribution);
     const float left = scene.residual.span()[i];
     RC_ASSERT(is_finite(left));
@@ -141,7 +149,8 @@ RC_GTEST_PROP(CountAtLeast, EveryTargetGivesTheCountOfTheTwin, ()) {
   const float threshold = magnitude(nasty_float(kind, random));
   for (const Target& target : targets()) {
     const PinnedTarget pinned(target);
-    RC_ASSERT(count_at_least(values.span(), threshold) == scalar::count_at_least(values.span(), threshold));
+    RC_ASSERT(count_at_least(values.span(), threshold) ==
+              scalar::count_at_least(values.span(), threshold));
   }
 }
 
@@ -158,9 +167,11 @@ TEST(SelectPasses, AnOverflowOfTwoFiniteNumbersLeavesTheResidualAndIsCounted) {
 }
 
 TEST(SelectPasses, TheSampleIsOnePerPeriodAndSeesKeptEntries) {
-  std::vector<float> gradient(1 << 16, 2.0F), residual(gradient.size(), 1.0F), values(gradient.size()), sample(256);
+  std::vector<float> gradient(1 << 16, 2.0F), residual(gradient.size(), 1.0F),
+      values(gradient.size()), sample(256);
   std::vector<std::uint32_t> indices(gradient.size());
-  const Tally tally = accumulate_select(gradient, residual, {.threshold = 1}, {indices, values}, {.magnitudes = sample});
+  const Tally tally = accumulate_select(gradient, residual, {.threshold = 1}, {indices, values},
+                                        {.magnitudes = sample});
   EXPECT_EQ(tally.sampled, 256U);
   EXPECT_EQ(std::ranges::count(sample, 3.0F), 256);
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Between a selection (ascending indices and their values) and a bucket. These jump from cache line to cache line and wait
-// for memory, not for arithmetic, so they are plain loops and their own twins.
+// Between a selection (ascending indices and their values) and a bucket. These jump from cache line
+// to cache line and wait for memory, not for arithmetic, so they are plain loops and their own
+// twins.
 //
-// indices and values have the same length, indices are distinct and below the bucket's size (the decoder checks what came
-// over the wire).
+// indices and values have the same length, indices are distinct and below the bucket's size (the
+// decoder checks what came over the wire).
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,19 @@
 namespace pliant::kernels {
 
 // values[j] = residual[indices[j]], which becomes +0.
-void gather_clear(std::span<float> residual, std::span<const std::uint32_t> indices, std::span<float> values);
+void gather_clear(std::span<float> residual, std::span<const std::uint32_t> indices,
+                  std::span<float> values);
 
 // dense[indices[j]] += values[j].
-void scatter_add(std::span<float> dense, std::span<const std::uint32_t> indices, std::span<const float> values);
+void scatter_add(std::span<float> dense, std::span<const std::uint32_t> indices,
+                 std::span<const float> values);
 
 // dense[indices[j]] = values[j]; everything else stays.
-void scatter(std::span<float> dense, std::span<const std::uint32_t> indices, std::span<const float> values);
+void scatter(std::span<float> dense, std::span<const std::uint32_t> indices,
+             std::span<const float> values);
 
 // The same, with zeros everywhere else.
-void fill_from_sparse(std::span<float> dense, std::span<const std::uint32_t> indices, std::span<const float> values);
+void fill_from_sparse(std::span<float> dense, std::span<const std::uint32_t> indices,
+                      std::span<const float> values);
 
 }  // namespace pliant::kernels

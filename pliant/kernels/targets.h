@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which SIMD instruction sets the kernels can use on this CPU, and a way for tests and `doctor` to look at each.
+// Which SIMD instruction sets the kernels can use on this CPU, and a way for tests and `doctor` to
+// look at each.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ struct Target {
 // Every target that is both compiled in and supported by this CPU, best first.
 [[nodiscard]] std::vector<Target> targets();
 
-// While it lives, kernels run on this one target. For tests only: process-wide, one at a time, no kernel running.
+// While it lives, kernels run on this one target. For tests only: process-wide, one at a time, no
+// kernel running.
 class PinnedTarget {
  public:
   explicit PinnedTarget(const Target& target);

@@ -29,14 +29,16 @@ Coding coding_of(plan::ValueCode code) {
 
 Coding coding_of(plan::IndexCode code) {
   if (code == plan::IndexCode::kRice) return {Operation::kRiceEncode, Operation::kRiceDecode};
-  if (code == plan::IndexCode::kBlock16) return {Operation::kBlock16Encode, Operation::kBlock16Decode};
+  if (code == plan::IndexCode::kBlock16)
+    return {Operation::kBlock16Encode, Operation::kBlock16Decode};
   return {};
 }
 
 // The work of one rank, told in entries. Costs are linear, so shares of a bucket may be added up.
 class Work {
  public:
-  Work(const plan::Plan& plan, std::size_t length, std::size_t kept, int size, const plan::CostTable& costs)
+  Work(const plan::Plan& plan, std::size_t length, std::size_t kept, int size,
+       const plan::CostTable& costs)
       : plan_(plan),
         n_(static_cast<double>(length)),
         k_(static_cast<double>(kept)),
@@ -49,8 +51,11 @@ class Work {
   // Everything accumulated, multiplied by 1/N and summed.
   [[nodiscard]] Codec dense() const {
     const bool coded = plan_.values != plan::ValueCode::kF32;
-    const double take = updates() ? time(Operation::kProgressAccumulate, n_, n_) + time(Operation::kCopy, n_, n_) : 0;
-    return codec(take + time(Operation::kMultiply, n_, n_), summing(n_), coded ? time(Operation::kMultiply, n_, n_) : 0);
+    const double take =
+        updates() ? time(Operation::kProgressAccumulate, n_, n_) + time(Operation::kCopy, n_, n_)
+                  : 0;
+    return codec(take + time(Operation::kMultiply, n_, n_), summing(n_),
+                 coded ? time(Operation::kMultiply, n_, n_) : 0);
   }
 
   // Own entries out; everybody's decoded, own included, and added one by one.
@@ -59,17 +64,19 @@ class Work {
     return codec(selecting() + encoding(k_), decoding(all), writing(all));
   }
 
-  // The leader selects, the others only accumulate; the step waits for the leader. Then all decode its indices, take their
-  // values there and sum them.
+  // The leader selects, the others only accumulate; the step waits for the leader. Then all decode
+  // its indices, take their values there and sum them.
   [[nodiscard]] Codec shared() const {
-    const double taking = time(indices_.encode, k_) + time(indices_.decode, k_) + time(Operation::kGatherClear, k_, k_);
+    const double taking = time(indices_.encode, k_) + time(indices_.decode, k_) +
+                          time(Operation::kGatherClear, k_, k_);
     return codec(selecting(), taking + summing(k_), writing(k_));
   }
 
-  // Of k entries all but the own slice are encoded, and as many arrive, are decoded, merged and trimmed; then the own slice's
-  // sum goes out and everybody's come in.
+  // Of k entries all but the own slice are encoded, and as many arrive, are decoded, merged and
+  // trimmed; then the own slice's sum goes out and everybody's come in.
   [[nodiscard]] Codec srs() const {
-    const double hop = encoding(k_ * others_) + decoding(k_ * others_) + time(Operation::kTrim, 2 * k_ * others_, 2 * k_ * others_) +
+    const double hop = encoding(k_ * others_) + decoding(k_ * others_) +
+                       time(Operation::kTrim, 2 * k_ * others_, 2 * k_ * others_) +
                        time(Operation::kScatterAdd, k_ * others_, k_ * others_);
     return codec(selecting(), hop + encoding(k_ / ranks_) + decoding(k_), writing(k_));
   }
@@ -77,32 +84,45 @@ class Work {
  private:
   [[nodiscard]] bool updates() const { return plan_.kind == plan::Kind::kUpdates; }
 
-  static Codec codec(double depart, double travel, double land) { return {{depart * 1e-9}, {travel * 1e-9}, {land * 1e-9}}; }
+  static Codec codec(double depart, double travel, double land) {
+    return {{depart * 1e-9}, {travel * 1e-9}, {land * 1e-9}};
+  }
 
-  [[nodiscard]] double time(std::optional<Operation> operation, double elements, double entries) const {
+  [[nodiscard]] double time(std::optional<Operation> operation, double elements,
+                            double entries) const {
     const auto cost = operation ? costs_.find(*operation) : std::nullopt;
     return cost ? cost->ns_per_element * elements + cost->ns_per_entry * entries : 0;
   }
   // Coders touch entries only.
-  [[nodiscard]] double time(std::optional<Operation> operation, double entries) const { return time(operation, entries, entries); }
+  [[nodiscard]] double time(std::optional<Operation> operation, double entries) const {
+    return time(operation, entries, entries);
+  }
 
   // A pass that keeps a few too many, and the trim to exactly k.
   [[nodiscard]] double selecting() const {
-    return time(updates() ? Operation::kProgressSelect : Operation::kAccumulateSelect, n_, k_) + time(Operation::kTrim, k_);
+    return time(updates() ? Operation::kProgressSelect : Operation::kAccumulateSelect, n_, k_) +
+           time(Operation::kTrim, k_);
   }
-  [[nodiscard]] double encoding(double entries) const { return time(indices_.encode, entries) + time(values_.encode, entries); }
-  [[nodiscard]] double decoding(double entries) const { return time(indices_.decode, entries) + time(values_.decode, entries); }
+  [[nodiscard]] double encoding(double entries) const {
+    return time(indices_.encode, entries) + time(values_.encode, entries);
+  }
+  [[nodiscard]] double decoding(double entries) const {
+    return time(indices_.decode, entries) + time(values_.decode, entries);
+  }
   [[nodiscard]] double writing(double entries) const {
     return time(Operation::kFillFromSparse, n_, 0) + time(Operation::kScatterAdd, 0, entries);
   }
 
-  // An all-reduce of `count` values between two messages. Halves and rings: each value is encoded, decoded and added on one
-  // hop, then its sum is encoded by its owner and decoded by the others. Whole vectors: once per level.
+  // An all-reduce of `count` values between two messages. Halves and rings: each value is encoded,
+  // decoded and added on one hop, then its sum is encoded by its owner and decoded by the others.
+  // Whole vectors: once per level.
   [[nodiscard]] double summing(double count) const {
-    const bool whole = plan_.reduce == plan::AllReduce::kRecursiveDoubling || plan_.reduce == plan::AllReduce::kTree;
+    const bool whole = plan_.reduce == plan::AllReduce::kRecursiveDoubling ||
+                       plan_.reduce == plan::AllReduce::kTree;
     if (whole) {
       const double levels = std::ceil(std::log2(ranks_));
-      return levels * (time(values_.encode, count) + time(values_.decode, count) + time(Operation::kAdd, count, count));
+      return levels * (time(values_.encode, count) + time(values_.decode, count) +
+                       time(Operation::kAdd, count, count));
     }
     return time(values_.encode, count) + 2 * time(values_.decode, count * others_) +
            time(Operation::kAdd, count * others_, count * others_);
@@ -117,7 +137,8 @@ class Work {
 
 }  // namespace
 
-Codec codec(const plan::Plan& plan, std::size_t length, std::size_t kept, int size, const plan::CostTable& costs) {
+Codec codec(const plan::Plan& plan, std::size_t length, std::size_t kept, int size,
+            const plan::CostTable& costs) {
   if (size == 1) return {};
   const Work work(plan, length, kept, size, costs);
   switch (plan.scheme) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What an exchange costs the processor: everything that is done to a contribution besides moving bytes, from a machine's cost
-// table. An operation that was not measured costs nothing.
+// What an exchange costs the processor: everything that is done to a contribution besides moving
+// bytes, from a machine's cost table. An operation that was not measured costs nothing.
 #pragma once
 
 #include "pliant/common/units.h"
@@ -16,9 +16,12 @@ struct Codec {
   Seconds land;    // decode what arrived last, write the average
 
   [[nodiscard]] Seconds total() const { return depart + travel + land; }
-  friend Codec operator*(double factor, const Codec& codec) { return {factor * codec.depart, factor * codec.travel, factor * codec.land}; }
+  friend Codec operator*(double factor, const Codec& codec) {
+    return {factor * codec.depart, factor * codec.travel, factor * codec.land};
+  }
 };
 
-[[nodiscard]] Codec codec(const plan::Plan& plan, std::size_t length, std::size_t kept, int size, const plan::CostTable& costs);
+[[nodiscard]] Codec codec(const plan::Plan& plan, std::size_t length, std::size_t kept, int size,
+                          const plan::CostTable& costs);
 
 }  // namespace pliant::model

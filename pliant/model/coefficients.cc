@@ -14,8 +14,8 @@ namespace {
 
 using plan::Contents;
 
-// The sizes that stages() gives the blocks of an exchange: of each stage the largest block, and what every message of the
-// first stage has besides.
+// The sizes that stages() gives the blocks of an exchange: of each stage the largest block, and
+// what every message of the first stage has besides.
 struct Sizes {
   std::array<double, 2> block = {};
   double length_bytes = 0;
@@ -23,17 +23,20 @@ struct Sizes {
 };
 
 std::size_t values_per_block(plan::AllReduce reduce, std::size_t count, int size) {
-  const bool whole = reduce == plan::AllReduce::kRecursiveDoubling || reduce == plan::AllReduce::kTree;
+  const bool whole =
+      reduce == plan::AllReduce::kRecursiveDoubling || reduce == plan::AllReduce::kTree;
   return whole ? count : plan::divide_up(count, static_cast<std::size_t>(size));
 }
 
 double estimate(const plan::Plan& plan, std::size_t span, std::size_t count, Contents contents) {
-  return static_cast<double>(encoded_estimate(span, count, {plan.indices, plan.values}, contents).value);
+  return static_cast<double>(
+      encoded_estimate(span, count, {plan.indices, plan.values}, contents).value);
 }
 
 double sum_block(const plan::Plan& plan, std::size_t count, bool bare, int size) {
   const std::size_t values = values_per_block(plan.reduce, count, size);
-  return bare ? sizeof(float) * static_cast<double>(values) : estimate(plan, values, values, Contents::kValues);
+  return bare ? sizeof(float) * static_cast<double>(values)
+              : estimate(plan, values, values, Contents::kValues);
 }
 
 Sizes sizes_of(const plan::Plan& plan, std::size_t length, std::size_t kept, int size) {
@@ -43,14 +46,19 @@ Sizes sizes_of(const plan::Plan& plan, std::size_t length, std::size_t kept, int
       return {.block = {estimate(plan, length, kept, Contents::kBoth), 0}};
     case plan::Scheme::kSrs: {
       const std::size_t span = plan::divide_up(length, ranks);
-      const double slice = estimate(plan, span, std::min(plan::divide_up(kept, ranks), span), Contents::kBoth);
+      const double slice =
+          estimate(plan, span, std::min(plan::divide_up(kept, ranks), span), Contents::kBoth);
       return {.block = {slice, slice}};
     }
     case plan::Scheme::kShared: {
       const double payload = estimate(plan, length, kept, Contents::kIndices);
       const bool segmented = is_segmented(plan.bcast);
-      const int segments = plan.segments > 0 ? plan.segments : plan::default_segments({static_cast<std::int64_t>(payload)});
-      const double parts = segmented ? segments : plan.bcast == plan::Broadcast::kBinomial ? 1 : size;
+      const int segments = plan.segments > 0
+                               ? plan.segments
+                               : plan::default_segments({static_cast<std::int64_t>(payload)});
+      const double parts = segmented                                  ? segments
+                           : plan.bcast == plan::Broadcast::kBinomial ? 1
+                                                                      : size;
       return {.block = {std::ceil(payload / parts), sum_block(plan, kept, false, size)},
               .length_bytes = 8,
               .segments = segmented ? segments : 0};
@@ -63,7 +71,8 @@ Sizes sizes_of(const plan::Plan& plan, std::size_t length, std::size_t kept, int
 
 // What decides the coefficients, and nothing else. Each field has room to spare.
 std::uint64_t page_of(const plan::Plan& plan, int size, int segments) {
-  const auto reduce = plan.reduce == plan::AllReduce::kEngine ? plan::AllReduce::kHalvingDoubling : plan.reduce;
+  const auto reduce =
+      plan.reduce == plan::AllReduce::kEngine ? plan::AllReduce::kHalvingDoubling : plan.reduce;
   std::uint64_t key = static_cast<std::uint64_t>(plan.scheme);
   key = key << 4 | static_cast<std::uint64_t>(plan.scatter);
   key = key << 4 | static_cast<std::uint64_t>(plan.gather);
@@ -73,7 +82,8 @@ std::uint64_t page_of(const plan::Plan& plan, int size, int segments) {
   return key << 24 | static_cast<std::uint64_t>(size);
 }
 
-// All stages of an exchange as one sequence of schedules over numbered blocks; a stage's blocks are alike.
+// All stages of an exchange as one sequence of schedules over numbered blocks; a stage's blocks are
+// alike.
 struct Played {
   std::vector<schedule::Schedule> ranks;
   std::vector<std::size_t> begins;
@@ -85,8 +95,10 @@ struct Played {
 
   [[nodiscard]] double price(double latency, std::array<double, 3> bytes, double per_byte) const {
     std::vector<double> block_bytes;
-    for (const int stage : stage_of_block) block_bytes.push_back(bytes.at(static_cast<std::size_t>(stage)));
-    const std::vector<plan::Link> links(ranks.size(), {.latency = {latency}, .seconds_per_byte = per_byte});
+    for (const int stage : stage_of_block)
+      block_bytes.push_back(bytes.at(static_cast<std::size_t>(stage)));
+    const std::vector<plan::Link> links(ranks.size(),
+                                        {.latency = {latency}, .seconds_per_byte = per_byte});
     return price_sequence({ranks, begins}, block_bytes, links).value;
   }
 
@@ -117,7 +129,8 @@ void count_sent(const Played& played, Coefficients& c) {
     for (const auto& round : rounds) {
       messages += static_cast<double>(round.sends.size());
       for (const auto& move : round.sends) {
-        for (const int b : move.blocks) ++blocks.at(static_cast<std::size_t>(played.stage_of_block[static_cast<std::size_t>(b)]));
+        for (const int b : move.blocks)
+          ++blocks.at(static_cast<std::size_t>(played.stage_of_block[static_cast<std::size_t>(b)]));
       }
     }
     c.sent_messages = std::max(c.sent_messages, messages);
@@ -125,8 +138,9 @@ void count_sent(const Played& played, Coefficients& c) {
   }
 }
 
-// The probes: links that are all latency, then all bandwidth with the bytes in one kind of block only, then one where both
-// weigh the same, which tells whether the sum of the others is the whole story.
+// The probes: links that are all latency, then all bandwidth with the bytes in one kind of block
+// only, then one where both weigh the same, which tells whether the sum of the others is the whole
+// story.
 Coefficients play(std::span<const Stage> stages, int size) {
   const Played played(stages, size);
   Coefficients c;
@@ -136,13 +150,16 @@ Coefficients play(std::span<const Stage> stages, int size) {
   if (stages.front().message_bytes > 0) c.lengths = played.price(0, {0, 0, 1}, 1);
   count_sent(played, c);
   const double parts = static_cast<double>(stages.size());
-  const std::array<double, 3> even = {c.messages / parts / c.blocks[0], stages.size() > 1 ? c.messages / parts / c.blocks[1] : 0, 0};
+  const std::array<double, 3> even = {c.messages / parts / c.blocks[0],
+                                      stages.size() > 1 ? c.messages / parts / c.blocks[1] : 0, 0};
   if (c.messages > 0) c.bend = std::abs(played.price(1, even, 1) / (2 * c.messages) - 1);
   return c;
 }
 
 // Schedules with about N rounds, or N messages in a round, at any N.
-bool has_closed_form(std::string_view name) { return name == "ring" || name == "chain" || name == "direct"; }
+bool has_closed_form(std::string_view name) {
+  return name == "ring" || name == "chain" || name == "direct";
+}
 
 Coefficients closed_form(const Stage& stage) {
   const double n = stage.shape.size;
@@ -156,11 +173,15 @@ Coefficients closed_form(const Stage& stage) {
   }
   const bool both_ways = stage.builder->collective == schedule::Collective::kAllReduce;
   const double hops = (both_ways ? 2 : 1) * (n - 1);
-  return {.messages = stage.builder->name == "direct" ? 1 : hops, .blocks = {hops, 0}, .sent = {hops, 0}, .sent_messages = hops};
+  return {.messages = stage.builder->name == "direct" ? 1 : hops,
+          .blocks = {hops, 0},
+          .sent = {hops, 0},
+          .sent_messages = hops};
 }
 
 Coefficients alone(const Stage& stage) {
-  return has_closed_form(stage.builder->name) ? closed_form(stage) : play({&stage, 1}, stage.shape.size);
+  return has_closed_form(stage.builder->name) ? closed_form(stage)
+                                              : play({&stage, 1}, stage.shape.size);
 }
 
 Coefficients along(const Coefficients& a, const Coefficients& b, double t) {
@@ -173,7 +194,8 @@ Coefficients along(const Coefficients& a, const Coefficients& b, double t) {
           .bend = b.bend};
 }
 
-// Once a pipeline is full every further pair of segments adds the same, so two numbers of segments tell all others.
+// Once a pipeline is full every further pair of segments adds the same, so two numbers of segments
+// tell all others.
 constexpr int kFewSegments = 8;
 constexpr int kFewerSegments = 6;
 
@@ -193,7 +215,8 @@ Coefficients PriceBook::add_up(std::span<const Stage> stages) {
   Coefficients sum;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
-    const auto key = std::tuple{stage.builder, stage.shape.size, stage.builder->segmented ? stage.shape.segments : 0};
+    const auto key = std::tuple{stage.builder, stage.shape.size,
+                                stage.builder->segmented ? stage.shape.segments : 0};
     auto known = stages_.find(key);
     if (known == stages_.end()) known = stages_.emplace(key, alone(stage)).first;
     const Coefficients& c = known->second;
@@ -216,22 +239,28 @@ Coefficients PriceBook::count(plan::Plan plan, int size, int segments) {
 const Coefficients& PriceBook::find(const plan::Plan& plan, int size, int segments) {
   const std::uint64_t page = page_of(plan, size, segments);
   if (const auto known = pages_.find(page); known != pages_.end()) return known->second;
-  if (segments <= kFewSegments) return pages_.emplace(page, count(plan, size, segments)).first->second;
+  if (segments <= kFewSegments)
+    return pages_.emplace(page, count(plan, size, segments)).first->second;
   const Coefficients few = find(plan, size, kFewSegments);
   const Coefficients fewer = find(plan, size, kFewerSegments);
-  return pages_.emplace(page, along(fewer, few, (segments - kFewerSegments) / static_cast<double>(kFewSegments - kFewerSegments)))
+  return pages_
+      .emplace(page, along(fewer, few,
+                           (segments - kFewerSegments) /
+                               static_cast<double>(kFewSegments - kFewerSegments)))
       .first->second;
 }
 
 Weight PriceBook::weigh(const plan::Plan& plan, std::size_t length, std::size_t kept, int size) {
-  require(size >= 1 && kept <= length, "weigh: {} entries kept of {} among {} ranks", kept, length, size);
+  require(size >= 1 && kept <= length, "weigh: {} entries kept of {} among {} ranks", kept, length,
+          size);
   if (size == 1 || length == 0) return {};
   const Sizes sizes = sizes_of(plan, length, kept, size);
   const Coefficients& c = find(plan, size, sizes.segments);
   return {.messages = c.messages,
-          .bytes = c.blocks[0] * sizes.block[0] + c.blocks[1] * sizes.block[1] + c.lengths * sizes.length_bytes,
-          .sent_bytes =
-              c.sent[0] * sizes.block[0] + c.sent[1] * sizes.block[1] + (sizes.length_bytes > 0 ? c.sent_messages * sizes.length_bytes : 0),
+          .bytes = c.blocks[0] * sizes.block[0] + c.blocks[1] * sizes.block[1] +
+                   c.lengths * sizes.length_bytes,
+          .sent_bytes = c.sent[0] * sizes.block[0] + c.sent[1] * sizes.block[1] +
+                        (sizes.length_bytes > 0 ? c.sent_messages * sizes.length_bytes : 0),
           .sent_messages = c.sent_messages,
           .bend = c.bend};
 }

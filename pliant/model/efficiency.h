@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How much one step under a plan is worth, against a dense step: q(scheme) x fraction(updated) x age(every, late). All of it options; the
-// starting values are what trials with a CNN, a small ResNet and a transformer showed (docs/model.md).
+// How much one step under a plan is worth, against a dense step: q(scheme) x fraction(updated) x
+// age(every, late). All of it options; the starting values are what trials with a CNN, a small
+// ResNet and a transformer showed (docs/model.md).
 #pragma once
 
 #include <optional>
@@ -12,21 +13,24 @@
 namespace pliant::model {
 
 struct EfficiencyOptions {
-  // The dial between speed and accuracy: how much a smaller updated fraction costs. Momentum sits in front of the compressor
-  // with updates and behind it with gradients, which then feel what is left out twice as much.
+  // The dial between speed and accuracy: how much a smaller updated fraction costs. Momentum sits
+  // in front of the compressor with updates and behind it with gradients, which then feel what is
+  // left out twice as much.
   double p_updates = 0.1;
   double p_gradients = 0.2;
-  // fraction(f) = (f / enough)^p: once a step updates this share of all entries, more of them make no difference.
+  // fraction(f) = (f / enough)^p: once a step updates this share of all entries, more of them make
+  // no difference.
   double enough = 0.2;
-  // Adam divides by the second moment: one step moves all entries about alike, so the largest are no better than others, and the moment
-  // of entries that come seldom is wrong. There fraction(f) = f^p, and with updates p counts by 1 / every^2: over several steps entries
-  // come apart.
+  // Adam divides by the second moment: one step moves all entries about alike, so the largest are
+  // no better than others, and the moment of entries that come seldom is wrong. There fraction(f) =
+  // f^p, and with updates p counts by 1 / every^2: over several steps entries come apart.
   double p_updates_adam = 0.3;
   double p_gradients_adam = 0.3;
   // Union and srs keep what is largest somewhere; shared keeps what is largest at one rank.
   double q_sparse = 1;
   double q_shared = 0.85;
-  // age(H, d) = 1 / (1 + (a / scale)^power), a = (H - 1) / 2 + d: how many steps ago, on average, others made the progress that lands.
+  // age(H, d) = 1 / (1 + (a / scale)^power), a = (H - 1) / 2 + d: how many steps ago, on average,
+  // others made the progress that lands.
   double age_scale = 14;
   double age_power = 2;
   double age_scale_adam = 11;  // with lengthened steps (engine/common_share.h)
@@ -41,20 +45,24 @@ struct GainCurve {
   bool operator==(const GainCurve&) const = default;
 };
 
-// Between two points linear in the logarithm of density, outside them by a power of density. Without points density^0.2: what the
-// published trials report (0.6 at 10 %, 0.25 at 0.1 %), good enough to order densities and for nothing else.
+// Between two points linear in the logarithm of density, outside them by a power of density.
+// Without points density^0.2: what the published trials report (0.6 at 10 %, 0.25 at 0.1 %), good
+// enough to order densities and for nothing else.
 [[nodiscard]] double gain_at(const GainCurve& curve, double density);
 
-// What a union of N selections covers. They share between everything (`overlap` 1: r) and no more than chance (0: 1 - (1-r)^N). As long as
-// nobody has measured it, halfway.
+// What a union of N selections covers. They share between everything (`overlap` 1: r) and no more
+// than chance (0: 1 - (1-r)^N). As long as nobody has measured it, halfway.
 inline constexpr double kAssumedOverlap = 0.5;
 [[nodiscard]] double union_fraction(double density, int size, std::optional<double> overlap);
 // The other way round: which overlap explains a measured updated fraction.
 [[nodiscard]] double overlap_of(double updated_fraction, double density, int size);
 
-// What int4 rounds to zero, because the largest of its block is so much larger, is not updated either.
-[[nodiscard]] double updated_fraction(const plan::Plan& plan, int size, std::optional<double> overlap);
+// What int4 rounds to zero, because the largest of its block is so much larger, is not updated
+// either.
+[[nodiscard]] double updated_fraction(const plan::Plan& plan, int size,
+                                      std::optional<double> overlap);
 
-[[nodiscard]] double efficiency(const plan::Plan& plan, double updated_fraction, bool adam, const EfficiencyOptions& options);
+[[nodiscard]] double efficiency(const plan::Plan& plan, double updated_fraction, bool adam,
+                                const EfficiencyOptions& options);
 
 }  // namespace pliant::model

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What one exchange under a plan costs on the wire: its stages, each a schedule over payloads whose sizes the codec's estimate
-// tells. The stages are those that exchange/ runs, in the same order, over blocks cut alike.
+// What one exchange under a plan costs on the wire: its stages, each a schedule over payloads whose
+// sizes the codec's estimate tells. The stages are those that exchange/ runs, in the same order,
+// over blocks cut alike.
 #pragma once
 
 #include <string_view>
@@ -21,9 +22,11 @@ struct Stage {
   double message_bytes = 0;  // of every message, besides its blocks
 };
 
-// Of a bucket of `length`, of which every rank may send `kept` entries (dense ignores it); shared: rank `leader` leads.
-// reduce=engine is taken for halving-doubling, which runs where the engine has no all-reduce of its own.
-[[nodiscard]] std::vector<Stage> stages(const plan::Plan& plan, std::size_t length, std::size_t kept, int size, int leader = 0);
+// Of a bucket of `length`, of which every rank may send `kept` entries (dense ignores it); shared:
+// rank `leader` leads. reduce=engine is taken for halving-doubling, which runs where the engine has
+// no all-reduce of its own.
+[[nodiscard]] std::vector<Stage> stages(const plan::Plan& plan, std::size_t length,
+                                        std::size_t kept, int size, int leader = 0);
 
 // What a rank sends in a stage.
 struct Load {
@@ -39,7 +42,7 @@ struct Load {
 [[nodiscard]] Seconds price(const Stage& stage, std::span<const plan::Link> links);
 
 // All stages, one after the other. Ranks that are done with one early go on to the next.
-[[nodiscard]] Seconds price_exchange(const plan::Plan& plan, std::size_t length, std::size_t kept, const plan::World& world,
-                                     int leader = 0);
+[[nodiscard]] Seconds price_exchange(const plan::Plan& plan, std::size_t length, std::size_t kept,
+                                     const plan::World& world, int leader = 0);
 
 }  // namespace pliant::model

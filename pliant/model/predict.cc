@@ -14,15 +14,16 @@
 namespace pliant::model {
 namespace {
 
-// How many of the most promising plans are played. The book is off by a quarter at worst where prices bend, and candidates come in
-// families that differ in codes by little; 32 holds every plan within 10 % of the best in all networks of predict_test.
+// How many of the most promising plans are played. The book is off by a quarter at worst where
+// prices bend, and candidates come in families that differ in codes by little; 32 holds every plan
+// within 10 % of the best in all networks of predict_test.
 constexpr std::size_t kShortlist = 32;
 
 // Prices that bend by less are taken as they are: measured links are less certain than that.
 constexpr double kStraight = 0.01;
 
-// A leader's turn comes once in N steps, so what counts is the mean over leaders. Four of them, evenly spread, tell ports
-// that are slow from ports that are not without playing N schedules.
+// A leader's turn comes once in N steps, so what counts is the mean over leaders. Four of them,
+// evenly spread, tell ports that are slow from ports that are not without playing N schedules.
 constexpr int kLeaders = 4;
 
 // One exchange, priced.
@@ -37,17 +38,20 @@ struct Flight {
   [[nodiscard]] Seconds total() const { return wire + codec.total(); }
 };
 
-Seconds played_price(const plan::Plan& plan, std::size_t length, std::size_t kept, const plan::World& world) {
+Seconds played_price(const plan::Plan& plan, std::size_t length, std::size_t kept,
+                     const plan::World& world) {
   const int leaders = plan.scheme == plan::Scheme::kShared ? std::min(world.size, kLeaders) : 1;
   Seconds sum{};
-  for (int i = 0; i < leaders; ++i) sum += price_exchange(plan, length, kept, world, i * world.size / leaders);
+  for (int i = 0; i < leaders; ++i)
+    sum += price_exchange(plan, length, kept, world, i * world.size / leaders);
   return sum / leaders;
 }
 
 enum class Precision { kBook, kPlayed };
 
-// Gradients, overlapped: units leave in the order of readiness, one at a time on the wire. With one lane a unit's codec work
-// delays the next unit too; with two or more, the next unit is prepared while this one travels and lands.
+// Gradients, overlapped: units leave in the order of readiness, one at a time on the wire. With one
+// lane a unit's codec work delays the next unit too; with two or more, the next unit is prepared
+// while this one travels and lands.
 Seconds play_gradients(std::span<const Flight> flights, Seconds compute, int lanes) {
   if (lanes == 0) {
     Seconds step = compute;
@@ -55,7 +59,8 @@ Seconds play_gradients(std::span<const Flight> flights, Seconds compute, int lan
     return step;
   }
   Seconds wire_free{};
-  Seconds lane_free{};  // one lane: when the whole exchange is done; more: when the processor that codes is free
+  Seconds lane_free{};  // one lane: when the whole exchange is done; more: when the processor that
+                        // codes is free
   Seconds end = compute;
   for (const Flight& flight : flights) {
     const Seconds departed = std::max(flight.ready, lane_free) + flight.codec.depart;
@@ -68,9 +73,10 @@ Seconds play_gradients(std::span<const Flight> flights, Seconds compute, int lan
   return end;
 }
 
-// Updates: every H steps one exchange leaves after the optimizer, and lands d steps later. The training thread computes,
-// takes leave and lands; a lane travels. Exchanges take turns on the wire, whatever the number of lanes (engine/updates.h says why). Played
-// until the start has been forgotten, then averaged.
+// Updates: every H steps one exchange leaves after the optimizer, and lands d steps later. The
+// training thread computes, takes leave and lands; a lane travels. Exchanges take turns on the
+// wire, whatever the number of lanes (engine/updates.h says why). Played until the start has been
+// forgotten, then averaged.
 Seconds play_updates(const Flight& flight, const Inputs& inputs, int every, int late) {
   const Seconds compute = inputs.compute;
   if (late == 0 || inputs.lanes == 0) return compute + flight.total() / every;
@@ -108,7 +114,8 @@ Seconds play_updates(const Flight& flight, const Inputs& inputs, int every, int 
 // One plan among the inputs.
 class Forecast {
  public:
-  Forecast(const Inputs& inputs, PriceBook& book) : inputs_(inputs), book_(book), link_(worst_link(inputs.world)) {
+  Forecast(const Inputs& inputs, PriceBook& book)
+      : inputs_(inputs), book_(book), link_(worst_link(inputs.world)) {
     plan::Plan each;
     for (const plan::Fusion fusion : plan::kFusions) {
       each.fuse = fusion;
@@ -118,7 +125,8 @@ class Forecast {
 
   [[nodiscard]] Prediction of(const plan::Plan& plan, Precision precision) const {
     const bool updates = plan.kind == plan::Kind::kUpdates;
-    const auto& parts = units_.at(static_cast<std::size_t>(updates ? plan::Fusion::kAll : plan.fuse));
+    const auto& parts =
+        units_.at(static_cast<std::size_t>(updates ? plan::Fusion::kAll : plan.fuse));
     std::vector<Flight> flights;
     flights.reserve(parts.size());
     Prediction out{.plan = plan};
@@ -133,7 +141,8 @@ class Forecast {
       flights.back().ready = unit.ready;
     }
     correct(plan, flights);
-    if (updates && inputs_.buffers > 0 && !flights.empty()) flights.front() = joined(flights.front(), buffers(plan, precision, out));
+    if (updates && inputs_.buffers > 0 && !flights.empty())
+      flights.front() = joined(flights.front(), buffers(plan, precision, out));
     for (const Flight& flight : flights) {
       out.exchange += flight.total();
       out.wire += flight.wire;
@@ -163,12 +172,14 @@ class Forecast {
     double updated_fraction, efficiency, gain;
   };
 
-  // Candidates differ in codes and schedules first, of which int4 alone changes what a step is worth.
+  // Candidates differ in codes and schedules first, of which int4 alone changes what a step is
+  // worth.
   const Worth& worth_of(const plan::Plan& plan) const {
     const plan::Plan& last = worth_.of;
-    const bool same = known_worth_ && last.kind == plan.kind && last.scheme == plan.scheme && last.density == plan.density &&
-                      last.every == plan.every && last.late == plan.late &&
-                      (last.values == plan::ValueCode::kInt4) == (plan.values == plan::ValueCode::kInt4);
+    const bool same =
+        known_worth_ && last.kind == plan.kind && last.scheme == plan.scheme &&
+        last.density == plan.density && last.every == plan.every && last.late == plan.late &&
+        (last.values == plan::ValueCode::kInt4) == (plan.values == plan::ValueCode::kInt4);
     if (same) return worth_;
     const double fraction = updated_fraction(plan, inputs_.world.size, inputs_.overlap);
     worth_ = {plan, fraction, efficiency(plan, fraction, inputs_.adam, inputs_.efficiency),
@@ -193,7 +204,8 @@ class Forecast {
 
   // One after the other in the same lane.
   static Flight joined(const Flight& a, const Flight& b) {
-    return {.codec = {a.codec.depart + b.codec.depart, a.codec.travel + b.codec.travel, a.codec.land + b.codec.land},
+    return {.codec = {a.codec.depart + b.codec.depart, a.codec.travel + b.codec.travel,
+                      a.codec.land + b.codec.land},
             .wire = a.wire + b.wire,
             .path_bytes = a.path_bytes + b.path_bytes,
             .sent_bytes = a.sent_bytes + b.sent_bytes,
@@ -201,9 +213,11 @@ class Forecast {
   }
 
   // Plans that differ in kind or rhythm send the same: each exchange is weighed once.
-  [[nodiscard]] Flight fly(const plan::Plan& plan, const Bucket& unit, Precision precision, Prediction& out) const {
+  [[nodiscard]] Flight fly(const plan::Plan& plan, const Bucket& unit, Precision precision,
+                           Prediction& out) const {
     if (precision == Precision::kPlayed) return weigh_up(plan, unit, precision, out);
-    const auto [known, fresh] = flights_.try_emplace(Sent{bits_of(plan), plan.density, unit.length});
+    const auto [known, fresh] =
+        flights_.try_emplace(Sent{bits_of(plan), plan.density, unit.length});
     if (fresh) {
       Prediction alone;
       known->second.flight = weigh_up(plan, unit, precision, alone);
@@ -218,17 +232,22 @@ class Forecast {
   // What determines an exchange but density and length, side by side in one number.
   static std::uint64_t bits_of(const plan::Plan& plan) {
     std::uint64_t bits = static_cast<std::uint64_t>(plan.segments);
-    for (const auto part : {static_cast<unsigned>(plan.scheme), static_cast<unsigned>(plan.leader), static_cast<unsigned>(plan.scatter),
-                            static_cast<unsigned>(plan.gather), static_cast<unsigned>(plan.bcast), static_cast<unsigned>(plan.reduce),
-                            static_cast<unsigned>(plan.values), static_cast<unsigned>(plan.indices)}) {
+    for (const auto part :
+         {static_cast<unsigned>(plan.scheme), static_cast<unsigned>(plan.leader),
+          static_cast<unsigned>(plan.scatter), static_cast<unsigned>(plan.gather),
+          static_cast<unsigned>(plan.bcast), static_cast<unsigned>(plan.reduce),
+          static_cast<unsigned>(plan.values), static_cast<unsigned>(plan.indices)}) {
       bits = bits << 4U | part;
     }
     return bits;
   }
 
-  [[nodiscard]] Flight weigh_up(const plan::Plan& plan, const Bucket& unit, Precision precision, Prediction& out) const {
+  [[nodiscard]] Flight weigh_up(const plan::Plan& plan, const Bucket& unit, Precision precision,
+                                Prediction& out) const {
     const int size = inputs_.world.size;
-    const std::size_t kept = plan.scheme == plan::Scheme::kDense ? unit.length : plan::entries_of(plan.density, unit.length);
+    const std::size_t kept = plan.scheme == plan::Scheme::kDense
+                                 ? unit.length
+                                 : plan::entries_of(plan.density, unit.length);
     const Weight weight = book_.weigh(plan, unit.length, kept, size);
     Seconds wire = weight.over(link_);
     if (precision == Precision::kPlayed) {
@@ -237,7 +256,8 @@ class Forecast {
       out.exact = false;
       out.bend = std::max(out.bend, weight.bend);
     }
-    return {inputs_.coding * codec(plan, unit.length, kept, size, inputs_.costs), wire, weight.bytes, weight.sent_bytes, unit.ready};
+    return {inputs_.coding * codec(plan, unit.length, kept, size, inputs_.costs), wire,
+            weight.bytes, weight.sent_bytes, unit.ready};
   }
 
   const Inputs& inputs_;
@@ -252,7 +272,9 @@ class Forecast {
   };
   struct HashSent {
     std::size_t operator()(const Sent& sent) const {
-      return (sent.bits ^ std::bit_cast<std::uint64_t>(sent.density) ^ sent.length) * 0x9E3779B97F4A7C15U >> 20U;
+      return (sent.bits ^ std::bit_cast<std::uint64_t>(sent.density) ^ sent.length) *
+                 0x9E3779B97F4A7C15U >>
+             20U;
     }
   };
   struct Known {
@@ -266,11 +288,14 @@ class Forecast {
 };
 
 void check(const Inputs& inputs) {
-  require(inputs.world.size >= 1 && inputs.world.links.size() == static_cast<std::size_t>(inputs.world.size),
+  require(inputs.world.size >= 1 &&
+              inputs.world.links.size() == static_cast<std::size_t>(inputs.world.size),
           "predict: {} links for {} ranks", inputs.world.links.size(), inputs.world.size);
-  require(inputs.compute.value > 0 && std::isfinite(inputs.compute.value), "predict: a step computes for {} s", inputs.compute.value);
+  require(inputs.compute.value > 0 && std::isfinite(inputs.compute.value),
+          "predict: a step computes for {} s", inputs.compute.value);
   require(inputs.lanes >= 0, "predict: {} lanes", inputs.lanes);
-  require(std::ranges::is_sorted(inputs.buckets, {}, &Bucket::ready), "predict: buckets are not in the order of readiness");
+  require(std::ranges::is_sorted(inputs.buckets, {}, &Bucket::ready),
+          "predict: buckets are not in the order of readiness");
 }
 
 }  // namespace
@@ -279,13 +304,16 @@ StepWeight weigh_step(const plan::Plan& plan, const Inputs& inputs, PriceBook& b
   StepWeight step;
   double largest = 0;
   const auto add = [&](const plan::Plan& one, std::size_t length) {
-    const std::size_t kept = one.scheme == plan::Scheme::kDense ? length : plan::entries_of(one.density, length);
+    const std::size_t kept =
+        one.scheme == plan::Scheme::kDense ? length : plan::entries_of(one.density, length);
     const Weight weight = book.weigh(one, length, kept, inputs.world.size);
     step.weight += weight;
     return weight.bytes;
   };
-  for (const Bucket& unit : units(plan, inputs)) largest = std::max(largest, add(plan, unit.length));
-  if (plan.kind == plan::Kind::kUpdates && inputs.buffers > 0) (void)add(plan::beside(plan, inputs.buffers), inputs.buffers);
+  for (const Bucket& unit : units(plan, inputs))
+    largest = std::max(largest, add(plan, unit.length));
+  if (plan.kind == plan::Kind::kUpdates && inputs.buffers > 0)
+    (void)add(plan::beside(plan, inputs.buffers), inputs.buffers);
   step.correction = correction_index(plan, largest);
   return step;
 }
@@ -293,7 +321,9 @@ StepWeight weigh_step(const plan::Plan& plan, const Inputs& inputs, PriceBook& b
 Seconds coding_of(const plan::Plan& plan, const Inputs& inputs) {
   Seconds sum{};
   for (const Bucket& unit : units(plan, inputs)) {
-    const std::size_t kept = plan.scheme == plan::Scheme::kDense ? unit.length : plan::entries_of(plan.density, unit.length);
+    const std::size_t kept = plan.scheme == plan::Scheme::kDense
+                                 ? unit.length
+                                 : plan::entries_of(plan.density, unit.length);
     const Codec work = codec(plan, unit.length, kept, inputs.world.size, inputs.costs);
     sum += plan.kind == plan::Kind::kUpdates ? work.depart + work.land : work.total();
   }
@@ -309,7 +339,8 @@ plan::Link worst_link(const plan::World& world) {
   return worst;
 }
 
-// Two groups: cut where the first holds half of the elements, or as little less as whole buckets allow.
+// Two groups: cut where the first holds half of the elements, or as little less as whole buckets
+// allow.
 std::vector<Bucket> units(const plan::Plan& plan, const Inputs& inputs) {
   std::vector<std::size_t> lengths;
   for (const Bucket& bucket : inputs.buckets) lengths.push_back(bucket.length);
@@ -334,7 +365,8 @@ Prediction predict_exactly(const plan::Plan& plan, const Inputs& inputs, PriceBo
   return Forecast(inputs, book).of(plan, Precision::kPlayed);
 }
 
-std::vector<Prediction> predict_all(std::span<const plan::Plan> plans, const Inputs& inputs, PriceBook& book) {
+std::vector<Prediction> predict_all(std::span<const plan::Plan> plans, const Inputs& inputs,
+                                    PriceBook& book) {
   check(inputs);
   const Forecast forecast(inputs, book);
   const bool unequal = !all_equal(inputs.world.links);
@@ -350,9 +382,10 @@ std::vector<Prediction> predict_all(std::span<const plan::Plan> plans, const Inp
     if (!all[i].exact) doubtful.push_back(i);
   }
   const std::size_t played = std::min(kShortlist, doubtful.size());
-  std::ranges::partial_sort(doubtful, doubtful.begin() + static_cast<std::ptrdiff_t>(played), std::ranges::greater{}, [&](std::size_t i) {
-    return std::pair{all[i].speed(), all.size() - i};
-  });
+  std::ranges::partial_sort(doubtful, doubtful.begin() + static_cast<std::ptrdiff_t>(played),
+                            std::ranges::greater{}, [&](std::size_t i) {
+                              return std::pair{all[i].speed(), all.size() - i};
+                            });
   double best = 0;
   for (const Prediction& prediction : all) best = std::max(best, prediction.speed());
   for (std::size_t j = 0; j < played; ++j) {

@@ -20,7 +20,8 @@ using plan::parse_plan;
 
 // What is hidden is free here, so that steps can be told by hand.
 Inputs even(int ranks, const char* link, double compute, std::size_t length, int buckets = 1) {
-  Inputs inputs{.world = plan::uniform_world(ranks, plan::parse_link(link)), .compute = {compute}, .drag = 0};
+  Inputs inputs{
+      .world = plan::uniform_world(ranks, plan::parse_link(link)), .compute = {compute}, .drag = 0};
   for (int b = 1; b <= buckets; ++b) {
     inputs.buckets.push_back({length / static_cast<std::size_t>(buckets), {compute * b / buckets}});
   }
@@ -29,7 +30,9 @@ Inputs even(int ranks, const char* link, double compute, std::size_t length, int
 
 plan::CostTable some_costs() {
   plan::CostTable costs;
-  for (const auto operation : {plan::Operation::kAccumulateSelect, plan::Operation::kProgressSelect}) costs.set(operation, {0.5, 2});
+  for (const auto operation :
+       {plan::Operation::kAccumulateSelect, plan::Operation::kProgressSelect})
+    costs.set(operation, {0.5, 2});
   costs.set(plan::Operation::kRiceEncode, {0, 3});
   costs.set(plan::Operation::kRiceDecode, {0, 4});
   costs.set(plan::Operation::kScatterAdd, {0, 1});
@@ -52,8 +55,8 @@ TEST(Predict, SerialStepsAddUp) {
   EXPECT_NEAR(step("gradients dense reduce=ring fuse=bucket", inputs), 0.1 + 4 * quarter, 1e-9);
 }
 
-// Four buckets, ready at a quarter of compute each. Where the wire is faster than backward only the last one shows; where it is
-// slower the wire never rests after the first.
+// Four buckets, ready at a quarter of compute each. Where the wire is faster than backward only the
+// last one shows; where it is slower the wire never rests after the first.
 TEST(Predict, BucketsOverlapWithBackward) {
   const auto plan = parse_plan("gradients dense reduce=ring fuse=bucket");
   Inputs fast = even(4, "10gbit,10us", 0.1, 1'000'000, 4);
@@ -61,7 +64,8 @@ TEST(Predict, BucketsOverlapWithBackward) {
   EXPECT_NEAR(step("gradients dense reduce=ring fuse=bucket", fast), 0.1 + quarter, 1e-9);
   Inputs slow = even(4, "100mbit,10us", 0.1, 1'000'000, 4);
   const double slow_quarter = price_exchange(plan, 250'000, 250'000, slow.world).value;
-  EXPECT_NEAR(step("gradients dense reduce=ring fuse=bucket", slow), 0.025 + 4 * slow_quarter, 1e-9);
+  EXPECT_NEAR(step("gradients dense reduce=ring fuse=bucket", slow), 0.025 + 4 * slow_quarter,
+              1e-9);
 }
 
 TEST(Predict, FusionTradesOverlapForLatency) {
@@ -84,29 +88,37 @@ TEST(Predict, TwoLanesPrepareAUnitWhileAnotherTravels) {
 TEST(Predict, UnitsCoverTheModelAndWaitForTheirLastBucket) {
   Inputs inputs = even(2, "1gbit,1ms", 1, 0, 0);
   inputs.buckets = {{100, {0.2}}, {300, {0.5}}, {200, {0.9}}};
-  EXPECT_EQ(units(parse_plan("gradients dense fuse=all"), inputs), (std::vector<Bucket>{{600, {0.9}}}));
-  EXPECT_EQ(units(parse_plan("gradients dense fuse=2"), inputs), (std::vector<Bucket>{{400, {0.5}}, {200, {0.9}}}));
+  EXPECT_EQ(units(parse_plan("gradients dense fuse=all"), inputs),
+            (std::vector<Bucket>{{600, {0.9}}}));
+  EXPECT_EQ(units(parse_plan("gradients dense fuse=2"), inputs),
+            (std::vector<Bucket>{{400, {0.5}}, {200, {0.9}}}));
   EXPECT_EQ(units(parse_plan("gradients dense fuse=bucket"), inputs), inputs.buckets);
   EXPECT_EQ(units(parse_plan("updates dense"), inputs), (std::vector<Bucket>{{600, {0.9}}}));
 }
 
-// every divides the exchange, late hides up to d steps of compute, and no more than the lanes carry.
+// every divides the exchange, late hides up to d steps of compute, and no more than the lanes
+// carry.
 TEST(Predict, UpdatesAreSpreadAndHidden) {
   const Inputs inputs = even(8, "100mbit,5ms", 0.05, 1'000'000);
   PriceBook book;
-  const double exchange = predict(parse_plan("updates dense"), inputs, book).exchange.value;  // 0.59 s
+  const double exchange =
+      predict(parse_plan("updates dense"), inputs, book).exchange.value;  // 0.59 s
   EXPECT_NEAR(step("updates dense", inputs), 0.05 + exchange, 1e-9);
   EXPECT_NEAR(step("updates every=4 dense", inputs), 0.05 + exchange / 4, 1e-9);
-  EXPECT_NEAR(step("updates every=4 late=2 dense", inputs), 0.05 + (exchange - (2 - kUsualDrift) * 0.05) / 4, 1e-9);
+  EXPECT_NEAR(step("updates every=4 late=2 dense", inputs),
+              0.05 + (exchange - (2 - kUsualDrift) * 0.05) / 4, 1e-9);
   EXPECT_NEAR(step("updates every=16 late=16 dense", inputs), 0.05, 1e-9);
-  const double sparse = predict(parse_plan("updates union density=0.1%"), inputs, book).exchange.value;  // 0.02 s
+  const double sparse =
+      predict(parse_plan("updates union density=0.1%"), inputs, book).exchange.value;  // 0.02 s
   EXPECT_LT(sparse, 0.05);
   EXPECT_NEAR(step("updates late=1 union density=0.1%", inputs), 0.05, 1e-9);
 }
 
-// Of what an exchange takes beyond what it adds to a step, a share counts all the same; with gradients and with updates.
+// Of what an exchange takes beyond what it adds to a step, a share counts all the same; with
+// gradients and with updates.
 TEST(Predict, WhatIsHiddenIsNotFree) {
-  for (const char* plan : {"gradients dense reduce=ring fuse=bucket", "updates every=2 late=1 dense", "updates every=1 late=4 dense"}) {
+  for (const char* plan : {"gradients dense reduce=ring fuse=bucket",
+                           "updates every=2 late=1 dense", "updates every=1 late=4 dense"}) {
     Inputs inputs = even(4, "1gbit,1ms", 0.1, 1'000'000, 4);
     PriceBook book;
     const Prediction free = predict(parse_plan(plan), inputs, book);
@@ -121,7 +133,8 @@ TEST(Predict, WhatIsHiddenIsNotFree) {
   }
 }
 
-// Lanes do not help: the time that an exchange takes would tell of the others, so one travels at a time.
+// Lanes do not help: the time that an exchange takes would tell of the others, so one travels at a
+// time.
 TEST(Predict, ExchangesOfUpdatesTakeTurns) {
   Inputs far = even(8, "10gbit,100ms", 0.05, 100'000);
   const char* late = "updates late=4 union density=1%";
@@ -130,10 +143,12 @@ TEST(Predict, ExchangesOfUpdatesTakeTurns) {
   EXPECT_NEAR(step(late, far), exchange + kUsualDrift * 0.05, 0.01 * exchange);
   far.lanes = 4;
   EXPECT_NEAR(step(late, far), exchange + kUsualDrift * 0.05, 0.01 * exchange);
-  EXPECT_NEAR(step("updates every=4 late=4 union density=1%", far), 0.05 + (exchange - (4 - kUsualDrift) * 0.05) / 4, 0.01 * exchange);
+  EXPECT_NEAR(step("updates every=4 late=4 union density=1%", far),
+              0.05 + (exchange - (4 - kUsualDrift) * 0.05) / 4, 0.01 * exchange);
 }
 
-// What is learnt about a step's exchanges applies to all of them: a bucket alone would be of another size class than their sum.
+// What is learnt about a step's exchanges applies to all of them: a bucket alone would be of
+// another size class than their sum.
 TEST(Predict, CorrectsAStepsExchangesAlikeByTheLargest) {
   PriceBook book;
   Inputs inputs = even(4, "1gbit,100us", 0.01, 2'000'000, 4);
@@ -154,10 +169,13 @@ TEST(Predict, BuffersTravelBesideUpdates) {
   Inputs with = without;
   with.buffers = 512;
   const auto updates = parse_plan("updates every=2 late=0 union density=1%");
-  const double apart =
-      predict(parse_plan("gradients dense reduce=recursive-doubling"), even(4, "100mbit,10ms", 0.05, 512), book).wire.value;
-  EXPECT_NEAR(predict(updates, with, book).wire.value - predict(updates, without, book).wire.value, apart, 1e-12);
-  EXPECT_NEAR(weigh_step(updates, with, book).weight.messages - weigh_step(updates, without, book).weight.messages,
+  const double apart = predict(parse_plan("gradients dense reduce=recursive-doubling"),
+                               even(4, "100mbit,10ms", 0.05, 512), book)
+                           .wire.value;
+  EXPECT_NEAR(predict(updates, with, book).wire.value - predict(updates, without, book).wire.value,
+              apart, 1e-12);
+  EXPECT_NEAR(weigh_step(updates, with, book).weight.messages -
+                  weigh_step(updates, without, book).weight.messages,
               book.weigh(plan::beside(updates, 512), 512, 512, 4).messages, 1e-12);
   const auto gradients = parse_plan("gradients union density=1%");
   EXPECT_EQ(predict(gradients, with, book).wire, predict(gradients, without, book).wire);
@@ -181,24 +199,30 @@ TEST(Predict, EfficiencyIsThatOfTheOptions) {
   EXPECT_NEAR(worth("updates every=8 late=1 dense", true), 1 / (1 + std::pow(4.5 / 11, 2)), 1e-12);
   EXPECT_NEAR(worth("gradients srs density=50%", true), std::pow(0.5, 0.3), 1e-12);
   EXPECT_NEAR(worth("gradients srs density=100% values=int4", true), std::pow(0.6, 0.3), 1e-12);
-  EXPECT_EQ(worth("gradients srs density=50% values=int4", true), worth("gradients srs density=50% values=int8", true));
+  EXPECT_EQ(worth("gradients srs density=50% values=int4", true),
+            worth("gradients srs density=50% values=int8", true));
   EXPECT_NEAR(worth("updates srs density=10%", true), std::pow(0.1, 0.3), 1e-12);
-  EXPECT_NEAR(worth("updates every=4 srs density=10%", true), std::pow(0.1, 0.3 / 16) / (1 + std::pow(1.5 / 11, 2)), 1e-12);
+  EXPECT_NEAR(worth("updates every=4 srs density=10%", true),
+              std::pow(0.1, 0.3 / 16) / (1 + std::pow(1.5 / 11, 2)), 1e-12);
 }
 
 TEST(UnionFraction, LiesBetweenOneRanksAndAllRanks) {
   EXPECT_TRUE(rc::check([] {
-    const double density = *rc::gen::map(rc::gen::inRange(1, 1000), [](int i) { return i / 1000.0; });
+    const double density =
+        *rc::gen::map(rc::gen::inRange(1, 1000), [](int i) { return i / 1000.0; });
     const int size = *rc::gen::inRange(1, 65);
     const double overlap = *rc::gen::map(rc::gen::inRange(0, 101), [](int i) { return i / 100.0; });
     const double fraction = union_fraction(density, size, overlap);
-    RC_ASSERT(fraction >= density * (1 - 1e-12) && fraction <= std::min(1.0, size * density) * (1 + 1e-12));
-    if (size > 1 && density < 0.9) RC_ASSERT(std::abs(overlap_of(fraction, density, size) - overlap) < 1e-6);
+    RC_ASSERT(fraction >= density * (1 - 1e-12) &&
+              fraction <= std::min(1.0, size * density) * (1 + 1e-12));
+    if (size > 1 && density < 0.9)
+      RC_ASSERT(std::abs(overlap_of(fraction, density, size) - overlap) < 1e-6);
   }));
 }
 
 TEST(GainCurve, RisesFromPointToPointUpToOne) {
-  for (const GainCurve& curve : {GainCurve{}, GainCurve{{{0.01, 0.4}, {0.1, 0.8}}}, GainCurve{{{1.0, 1.0}}}}) {
+  for (const GainCurve& curve :
+       {GainCurve{}, GainCurve{{{0.01, 0.4}, {0.1, 0.8}}}, GainCurve{{{1.0, 1.0}}}}) {
     double last = 0;
     for (const double density : {0.0001, 0.001, 0.01, 0.02, 0.1, 0.5, 1.0}) {
       EXPECT_GE(gain_at(curve, density), last);
@@ -209,8 +233,8 @@ TEST(GainCurve, RisesFromPointToPointUpToOne) {
   EXPECT_NEAR(gain_at({{{0.01, 0.4}, {0.1, 0.8}}}, std::sqrt(0.001)), 0.6, 1e-9);
 }
 
-// Whatever the plan: a step is no shorter than its compute, overlap never hurts, a better link neither, and bytes are those
-// that the stages send.
+// Whatever the plan: a step is no shorter than its compute, overlap never hurts, a better link
+// neither, and bytes are those that the stages send.
 TEST(Predict, HoldsForEveryPlan) {
   PriceBook book;
   EXPECT_TRUE(rc::check([&book] {
@@ -239,12 +263,15 @@ TEST(PredictAll, AgreesWithPlayingEverythingOnTheBestPlans) {
   for (const int size : {5, 13}) {
     for (const char* link : {"10mbit,5ms", "1gbit,1ms"}) {
       const Inputs inputs = even(size, link, 0.05, 2'000'000, 4);
-      const auto plans = plan::candidates(size, {.pins = plan::parse_pins("gradients fuse=all values=f16")});
+      const auto plans =
+          plan::candidates(size, {.pins = plan::parse_pins("gradients fuse=all values=f16")});
       double best_played = 0;
-      for (const auto& plan : plans) best_played = std::max(best_played, predict_exactly(plan, inputs, book).speed());
+      for (const auto& plan : plans)
+        best_played = std::max(best_played, predict_exactly(plan, inputs, book).speed());
       const auto all = predict_all(plans, inputs, book);
       const auto& best = std::ranges::max(all, {}, &Prediction::speed);
-      EXPECT_GT(predict_exactly(best.plan, inputs, book).speed(), 0.99 * best_played) << size << " " << link;
+      EXPECT_GT(predict_exactly(best.plan, inputs, book).speed(), 0.99 * best_played)
+          << size << " " << link;
       EXPECT_TRUE(best.exact);
     }
   }
@@ -256,18 +283,23 @@ TEST(PredictAll, KnowsWhatACodeRoundsAway) {
   inputs.adam = true;
   const auto plans = plan::candidates(4, {.pins = plan::parse_pins("gradients srs density=100%")});
   for (const Prediction& each : predict_all(plans, inputs, book)) {
-    EXPECT_NEAR(each.efficiency, each.plan.values == plan::ValueCode::kInt4 ? std::pow(0.6, 0.3) : 1, 1e-12) << to_string(each.plan);
+    EXPECT_NEAR(each.efficiency,
+                each.plan.values == plan::ValueCode::kInt4 ? std::pow(0.6, 0.3) : 1, 1e-12)
+        << to_string(each.plan);
   }
 }
 
-// One slow port: whoever leads from behind it is priced as such, and the best plan is the best by full playback.
+// One slow port: whoever leads from behind it is priced as such, and the best plan is the best by
+// full playback.
 TEST(PredictAll, PlaysUnequalLinks) {
   PriceBook book;
   Inputs inputs = even(8, "1gbit,1ms", 0.05, 2'000'000, 1);
   inputs.world.links[3] = plan::parse_link("50mbit,1ms");
-  const auto plans = plan::candidates(8, {.pins = plan::parse_pins("gradients fuse=all values=f16")});
+  const auto plans =
+      plan::candidates(8, {.pins = plan::parse_pins("gradients fuse=all values=f16")});
   double best_played = 0;
-  for (const auto& plan : plans) best_played = std::max(best_played, predict_exactly(plan, inputs, book).speed());
+  for (const auto& plan : plans)
+    best_played = std::max(best_played, predict_exactly(plan, inputs, book).speed());
   const auto all = predict_all(plans, inputs, book);
   const auto& best = std::ranges::max(all, {}, &Prediction::speed);
   EXPECT_TRUE(best.exact);

@@ -24,8 +24,9 @@ struct Rank {
 
 class Playback {
  public:
-  Playback(std::span<const schedule::Schedule> ranks, std::span<const std::size_t> begins, std::span<const double> block_bytes,
-           std::span<const plan::Link> links, double combine_seconds_per_byte)
+  Playback(std::span<const schedule::Schedule> ranks, std::span<const std::size_t> begins,
+           std::span<const double> block_bytes, std::span<const plan::Link> links,
+           double combine_seconds_per_byte)
       : schedules_(ranks),
         begins_(begins),
         block_bytes_(block_bytes),
@@ -33,7 +34,8 @@ class Playback {
         combine_(combine_seconds_per_byte),
         ranks_(ranks.size()) {}
 
-  // Nothing if two messages met at a port: this playback lets one wait for the other, networks make them share.
+  // Nothing if two messages met at a port: this playback lets one wait for the other, networks make
+  // them share.
   std::optional<Seconds> play() {
     for (std::size_t r = 0; r < schedules_.front().size() && !met_; ++r) {
       send(r);
@@ -69,7 +71,8 @@ class Playback {
     const double start = std::max(sender.clock, receiver.posted);
     const double landing = start + latency + transfer;
     const double rounding = kRounding * landing;
-    if (start < sender.out_free - rounding || start + latency < receiver.in_free - rounding) met_ = true;
+    if (start < sender.out_free - rounding || start + latency < receiver.in_free - rounding)
+      met_ = true;
     sender.out_free = landing - latency;
     receiver.in_free = landing;
     sender.sent = std::max(sender.sent, landing);
@@ -82,10 +85,14 @@ class Playback {
       const schedule::Round& round = schedules_[p][r];
       rank.clock = std::max(rank.clock, rank.sent);
       for (const schedule::Move& move : round.receives) {
-        const auto arrival = std::ranges::find(rank.landed, move.peer, &std::pair<int, double>::first);
-        require(arrival != rank.landed.end(), "price: rank {} waits in round {} for rank {}, which sends nothing", p, r, move.peer);
+        const auto arrival =
+            std::ranges::find(rank.landed, move.peer, &std::pair<int, double>::first);
+        require(arrival != rank.landed.end(),
+                "price: rank {} waits in round {} for rank {}, which sends nothing", p, r,
+                move.peer);
         rank.clock = std::max(rank.clock, arrival->second);
-        if (round.on_arrival == schedule::OnArrival::kCombine) rank.clock += combine_ * size_of(move);
+        if (round.on_arrival == schedule::OnArrival::kCombine)
+          rank.clock += combine_ * size_of(move);
       }
       rank.landed.clear();
       rank.sent = 0;
@@ -103,30 +110,35 @@ class Playback {
 
 }  // namespace
 
-Seconds price(std::span<const schedule::Schedule> ranks, std::span<const double> block_bytes, std::span<const plan::Link> links,
-              double combine_seconds_per_byte) {
+Seconds price(std::span<const schedule::Schedule> ranks, std::span<const double> block_bytes,
+              std::span<const plan::Link> links, double combine_seconds_per_byte) {
   return price_sequence({ranks, {}}, block_bytes, links, combine_seconds_per_byte);
 }
 
-Seconds price_sequence(const Sequence& sequence, std::span<const double> block_bytes, std::span<const plan::Link> links,
-                       double combine_seconds_per_byte) {
+Seconds price_sequence(const Sequence& sequence, std::span<const double> block_bytes,
+                       std::span<const plan::Link> links, double combine_seconds_per_byte) {
   const auto [ranks, begins] = sequence;
   require(!ranks.empty(), "price: no ranks");
   for (const schedule::Schedule& schedule : ranks) {
-    require(schedule.size() == ranks.front().size(), "price: ranks of {} and {} rounds", schedule.size(), ranks.front().size());
+    require(schedule.size() == ranks.front().size(), "price: ranks of {} and {} rounds",
+            schedule.size(), ranks.front().size());
     for (const schedule::Round& round : schedule) {
       for (const schedule::Move& move : round.sends) {
         for (const int b : move.blocks) {
-          require(b >= 0 && static_cast<std::size_t>(b) < block_bytes.size(), "price: block {}, {} sizes", b, block_bytes.size());
+          require(b >= 0 && static_cast<std::size_t>(b) < block_bytes.size(),
+                  "price: block {}, {} sizes", b, block_bytes.size());
         }
       }
     }
   }
-  require(ranks.size() == links.size(), "price: {} schedules, {} links", ranks.size(), links.size());
+  require(ranks.size() == links.size(), "price: {} schedules, {} links", ranks.size(),
+          links.size());
   const auto alone = Playback(ranks, begins, block_bytes, links, combine_seconds_per_byte).play();
   return alone ? *alone : price_sharing(sequence, block_bytes, links, combine_seconds_per_byte);
 }
 
-std::vector<double> even_blocks(double total, int count) { return std::vector<double>(static_cast<std::size_t>(count), total / count); }
+std::vector<double> even_blocks(double total, int count) {
+  return std::vector<double>(static_cast<std::size_t>(count), total / count);
+}
 
 }  // namespace pliant::model

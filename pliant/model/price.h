@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a collective costs: its schedule, played on N clocks. The same value that exchange/ executes is priced here, so the
-// two cannot drift apart.
+// What a collective costs: its schedule, played on N clocks. The same value that exchange/ executes
+// is priced here, so the two cannot drift apart.
 #pragma once
 
 #include <span>
@@ -12,20 +12,24 @@
 
 namespace pliant::model {
 
-// Each rank has one full-duplex port. A message from s to p takes (latency of s + latency of p) / 2, so that equal links
-// mean what they say, and then its bytes at the slower of the two ports; messages that meet at a port share it. A rank's
-// round ends when its sends have arrived and its receives have arrived and been combined, one after the other.
-// block_bytes[b] is the size of block b. The time until the last rank is done.
-[[nodiscard]] Seconds price(std::span<const schedule::Schedule> ranks, std::span<const double> block_bytes,
-                            std::span<const plan::Link> links, double combine_seconds_per_byte = 0);
+// Each rank has one full-duplex port. A message from s to p takes (latency of s + latency of p) /
+// 2, so that equal links mean what they say, and then its bytes at the slower of the two ports;
+// messages that meet at a port share it. A rank's round ends when its sends have arrived and its
+// receives have arrived and been combined, one after the other. block_bytes[b] is the size of block
+// b. The time until the last rank is done.
+[[nodiscard]] Seconds price(std::span<const schedule::Schedule> ranks,
+                            std::span<const double> block_bytes, std::span<const plan::Link> links,
+                            double combine_seconds_per_byte = 0);
 
-// Collectives one after the other, as one: a collective's receives are posted when its rank enters it, so a rank that is ahead
-// waits with its messages for one that is not.
+// Collectives one after the other, as one: a collective's receives are posted when its rank enters
+// it, so a rank that is ahead waits with its messages for one that is not.
 struct Sequence {
   std::span<const schedule::Schedule> ranks;
-  std::span<const std::size_t> begins = {};  // the first round of each collective but the first, in order
+  std::span<const std::size_t> begins =
+      {};  // the first round of each collective but the first, in order
 };
-[[nodiscard]] Seconds price_sequence(const Sequence& sequence, std::span<const double> block_bytes, std::span<const plan::Link> links,
+[[nodiscard]] Seconds price_sequence(const Sequence& sequence, std::span<const double> block_bytes,
+                                     std::span<const plan::Link> links,
                                      double combine_seconds_per_byte = 0);
 
 // `total` bytes cut into `count` equal blocks.

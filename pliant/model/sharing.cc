@@ -11,10 +11,12 @@ namespace pliant::model {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-// Events closer than this, relative to the time of the event, are one: what should be simultaneous differs by rounding only.
+// Events closer than this, relative to the time of the event, are one: what should be simultaneous
+// differs by rounding only.
 constexpr double kSame = 1e-12;
 
-// A message: under way from `begins` (its latency has passed) until `remaining` bytes have gone through both ports.
+// A message: under way from `begins` (its latency has passed) until `remaining` bytes have gone
+// through both ports.
 struct Flow {
   std::size_t from, to;
   std::size_t round;
@@ -40,7 +42,8 @@ struct Rank {
 
 class Events {
  public:
-  Events(const Sequence& sequence, std::span<const double> block_bytes, std::span<const plan::Link> links, double combine)
+  Events(const Sequence& sequence, std::span<const double> block_bytes,
+         std::span<const plan::Link> links, double combine)
       : schedules_(sequence.ranks),
         begins_(sequence.begins),
         block_bytes_(block_bytes),
@@ -59,7 +62,8 @@ class Events {
       now = next;
     }
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      require(ranks_[r].round == schedules_[r].size(), "price: rank {} waits in round {} for what nobody sends", r, ranks_[r].round);
+      require(ranks_[r].round == schedules_[r].size(),
+              "price: rank {} waits in round {} for what nobody sends", r, ranks_[r].round);
     }
     return std::ranges::max(ranks_, {}, &Rank::entered).entered;
   }
@@ -96,7 +100,8 @@ class Events {
     const auto next = std::ranges::upper_bound(begins_, ranks_[r].round);
     ranks_[r].posted = next == begins_.end() ? schedules_[r].size() : *next;
     for (Flow& flow : flows_) {
-      if (flow.to == r && flow.begins == kNever && flow.round < ranks_[r].posted) flow.begins = now + latency(flow.from, r);
+      if (flow.to == r && flow.begins == kNever && flow.round < ranks_[r].posted)
+        flow.begins = now + latency(flow.from, r);
     }
   }
 
@@ -108,7 +113,8 @@ class Events {
     double clock = rank.sent;
     for (const schedule::Move& move : round.receives) {
       const auto from = static_cast<std::size_t>(move.peer);
-      const auto arrival = std::ranges::find_if(rank.arrivals, [&](const Arrival& a) { return a.from == from && a.round == rank.round; });
+      const auto arrival = std::ranges::find_if(
+          rank.arrivals, [&](const Arrival& a) { return a.from == from && a.round == rank.round; });
       if (arrival == rank.arrivals.end()) return;
       clock = std::max(clock, arrival->time);
       if (round.on_arrival == schedule::OnArrival::kCombine) clock += combine_ * size_of(move);
@@ -117,7 +123,8 @@ class Events {
     rank.ready = clock;
   }
 
-  // Max-min fairness by filling: the port that allows its flows least sets their rate, then the rest share what is left.
+  // Max-min fairness by filling: the port that allows its flows least sets their rate, then the
+  // rest share what is left.
   void share() {
     const std::size_t n = ranks_.size();
     std::vector<double> room(2 * n);  // of the ports out, then of the ports in
@@ -139,8 +146,9 @@ class Events {
         if (users[p] > 0) least = std::min(least, room[p] / users[p]);
       }
       const auto tight = [&](std::size_t p) { return room[p] / users[p] <= least * (1 + kSame); };
-      const auto fixed =
-          std::partition(open.begin(), open.end(), [&](const Flow* flow) { return !tight(flow->from) && !tight(n + flow->to); });
+      const auto fixed = std::partition(open.begin(), open.end(), [&](const Flow* flow) {
+        return !tight(flow->from) && !tight(n + flow->to);
+      });
       for (auto it = fixed; it != open.end(); ++it) {
         (*it)->rate = least;
         for (const std::size_t p : {(*it)->from, n + (*it)->to}) {
@@ -208,8 +216,8 @@ class Events {
 
 }  // namespace
 
-Seconds price_sharing(const Sequence& sequence, std::span<const double> block_bytes, std::span<const plan::Link> links,
-                      double combine_seconds_per_byte) {
+Seconds price_sharing(const Sequence& sequence, std::span<const double> block_bytes,
+                      std::span<const plan::Link> links, double combine_seconds_per_byte) {
   return {Events(sequence, block_bytes, links, combine_seconds_per_byte).play()};
 }
 

@@ -20,7 +20,8 @@ int Detector::take(double log_ratio, double spread, Slow slow) {
   int belong = 0;
   if ((log_ratio >= kSlowerAtOnce && slow == Slow::kMayBeOnce) || log_ratio <= kFasterAtOnce) {
     belong = 1;
-  } else if (const double twice = slow == Slow::kMayBeOnce ? kSlowerTwice : kSlowerAtOnce; log_ratio >= twice && state_.last >= twice) {
+  } else if (const double twice = slow == Slow::kMayBeOnce ? kSlowerTwice : kSlowerAtOnce;
+             log_ratio >= twice && state_.last >= twice) {
     belong = 2;
   } else if (state_.slower >= kLevel) {
     belong = state_.slower_for;

@@ -1,32 +1,38 @@
 // SPDX-License-Identifier: MIT
-// Has the network changed? Two running sums of log(seen / predicted), one for slower and one for faster, each less an
-// allowance per timing (CUSUM), catch shifts that last; a timing far outside all noise counts at once.
+// Has the network changed? Two running sums of log(seen / predicted), one for slower and one for
+// faster, each less an allowance per timing (CUSUM), catch shifts that last; a timing far outside
+// all noise counts at once.
 #pragma once
 
 namespace pliant::observe {
 
 class Detector {
  public:
-  // Allowance and alarm level in units of the usual spread. Noise alone gets from 0 to the level about once in exp(2 x 0.7 x 6.8), 13,000
-  // timings; an outlier counts 3 - 0.7, so it takes three in a row. A shift of 3 spreads or more is seen at the third timing.
+  // Allowance and alarm level in units of the usual spread. Noise alone gets from 0 to the level
+  // about once in exp(2 x 0.7 x 6.8), 13,000 timings; an outlier counts 3 - 0.7, so it takes three
+  // in a row. A shift of 3 spreads or more is seen at the third timing.
   static constexpr double kAllowance = 0.7;
   static constexpr double kLevel = 6.8;
   static constexpr double kClip = 3;
-  // At once: slower than an outlier of 5x with three spreads of 20 % of noise on top; or two timings in a row that are 4x slower (1 % of
-  // outliers come in pairs once in 10,000 timings, and the third timing corrects that); or three times faster, which no noise does.
+  // At once: slower than an outlier of 5x with three spreads of 20 % of noise on top; or two
+  // timings in a row that are 4x slower (1 % of outliers come in pairs once in 10,000 timings, and
+  // the third timing corrects that); or three times faster, which no noise does.
   static constexpr double kSlowerAtOnce = 2.15;    // log 8.6
   static constexpr double kSlowerTwice = 1.386;    // log 4
   static constexpr double kFasterAtOnce = -1.099;  // log 1/3
 
-  // Small messages are held up by whatever a busy host does, by any factor: a single slow one says nothing, and two must be far beyond
-  // outliers.
+  // Small messages are held up by whatever a busy host does, by any factor: a single slow one says
+  // nothing, and two must be far beyond outliers.
   enum class Slow { kMayBeOnce, kMustBeTwice };
 
-  // How many of the latest timings belong to the new network, this one included; 0 if nothing changed. After an alarm all starts anew.
+  // How many of the latest timings belong to the new network, this one included; 0 if nothing
+  // changed. After an alarm all starts anew.
   int take(double log_ratio, double spread, Slow slow = Slow::kMayBeOnce);
 
   // Something may be changing: not the time to learn what is usual.
-  [[nodiscard]] bool suspicious() const { return state_.slower > kLevel / 2 || state_.faster > kLevel / 2; }
+  [[nodiscard]] bool suspicious() const {
+    return state_.slower > kLevel / 2 || state_.faster > kLevel / 2;
+  }
 
   struct State {
     double slower = 0, faster = 0;

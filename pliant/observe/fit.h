@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Latency and inverse bandwidth from timings: the two numbers that make messages x latency + bytes x inverse bandwidth fit the
-// durations best, in relative error, older ones counting less and outliers little.
+// Latency and inverse bandwidth from timings: the two numbers that make messages x latency + bytes
+// x inverse bandwidth fit the durations best, in relative error, older ones counting less and
+// outliers little.
 #pragma once
 
 #include <span>
@@ -20,7 +21,8 @@ struct Row {
 // The last rows, oldest first.
 class Window {
  public:
-  // 48 timings, weights halving every 20, bring noise of 20 % down to 4 % and still follow a drift. Jumps are the detector's.
+  // 48 timings, weights halving every 20, bring noise of 20 % down to 4 % and still follow a drift.
+  // Jumps are the detector's.
   static constexpr std::size_t kRows = 48;
   static constexpr double kForgetting = 0.966;
 
@@ -34,7 +36,9 @@ class Window {
   std::vector<Row> rows_;
 };
 
-// Both windows together. `start` is where the search begins and what decides a direction in which the rows say nothing.
-[[nodiscard]] plan::Link fit(const Window& exchanges, const Window& controls, const plan::Link& start, double spread);
+// Both windows together. `start` is where the search begins and what decides a direction in which
+// the rows say nothing.
+[[nodiscard]] plan::Link fit(const Window& exchanges, const Window& controls,
+                             const plan::Link& start, double spread);
 
 }  // namespace pliant::observe

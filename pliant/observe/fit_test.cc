@@ -18,22 +18,29 @@ Row row(double messages, double bytes, const plan::Link& link) {
   return {messages, bytes, messages * link.latency.value + bytes * link.seconds_per_byte};
 }
 
-// Without noise one exchange and one all-gather of records give both numbers, wherever the search starts.
+// Without noise one exchange and one all-gather of records give both numbers, wherever the search
+// starts.
 TEST(Fit, TwoTimingsGiveBothNumbers) {
   EXPECT_TRUE(rc::check([] {
     const auto magnitude = [](int from, int to) {
-      return rc::gen::map(rc::gen::inRange(from * 100, to * 100), [](int e) { return std::pow(10, e / 100.0); });
+      return rc::gen::map(rc::gen::inRange(from * 100, to * 100),
+                          [](int e) { return std::pow(10, e / 100.0); });
     };
-    const plan::Link truth{.latency = {*magnitude(-5, -1)}, .seconds_per_byte = *magnitude(-10, -6)};
+    const plan::Link truth{.latency = {*magnitude(-5, -1)},
+                           .seconds_per_byte = *magnitude(-10, -6)};
     Window exchanges;
     Window controls;
     exchanges.add(row(14, *magnitude(5, 8), truth));
     controls.add(row(3, 448, truth));
     const plan::Link found = fit(exchanges, controls, kFirstGuess, 0.2);
-    // Each is found where it matters: what contributes 1 % of a timing cannot be known better than 1/0.01 of its error.
-    const double by_bytes = exchanges.rows()[0].bytes * truth.seconds_per_byte / exchanges.rows()[0].seconds;
-    if (by_bytes > 0.1) RC_ASSERT(std::abs(found.seconds_per_byte / truth.seconds_per_byte - 1) < 0.05);
-    const double expected = 14 * found.latency.value + exchanges.rows()[0].bytes * found.seconds_per_byte;
+    // Each is found where it matters: what contributes 1 % of a timing cannot be known better than
+    // 1/0.01 of its error.
+    const double by_bytes =
+        exchanges.rows()[0].bytes * truth.seconds_per_byte / exchanges.rows()[0].seconds;
+    if (by_bytes > 0.1)
+      RC_ASSERT(std::abs(found.seconds_per_byte / truth.seconds_per_byte - 1) < 0.05);
+    const double expected =
+        14 * found.latency.value + exchanges.rows()[0].bytes * found.seconds_per_byte;
     RC_ASSERT(std::abs(expected / exchanges.rows()[0].seconds - 1) < 0.01);
   }));
 }
@@ -43,7 +50,8 @@ TEST(Fit, OneKindOfTimingMovesBothNumbersAndFits) {
   exchanges.add({10, 1e6, 0.5});
   const plan::Link found = fit(exchanges, {}, kFirstGuess, 0.2);
   EXPECT_NEAR(10 * found.latency.value + 1e6 * found.seconds_per_byte, 0.5, 0.01);
-  EXPECT_GT(found.latency_uncertainty.value / found.latency.value, 1);  // it says that it does not know
+  EXPECT_GT(found.latency_uncertainty.value / found.latency.value,
+            1);  // it says that it does not know
 }
 
 TEST(Fit, ConvergesUnderNoiseWithAnHonestUncertainty) {
@@ -61,7 +69,10 @@ TEST(Fit, ConvergesUnderNoiseWithAnHonestUncertainty) {
     const plan::Link found = fit(exchanges, controls, kFirstGuess, 0.2);
     EXPECT_NEAR(found.latency.value / network.link.latency.value, 1, 0.25) << seed;
     EXPECT_NEAR(found.seconds_per_byte / network.link.seconds_per_byte, 1, 0.25) << seed;
-    within += std::abs(found.seconds_per_byte - network.link.seconds_per_byte) < 2 * found.seconds_per_byte_uncertainty ? 1 : 0;
+    within += std::abs(found.seconds_per_byte - network.link.seconds_per_byte) <
+                      2 * found.seconds_per_byte_uncertainty
+                  ? 1
+                  : 0;
   }
   EXPECT_GE(within, 33);  // of 40; two deviations hold 95 %
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A quantity that is measured again and again and mostly stays put: compute time, readiness of a bucket, overlap of selections.
+// A quantity that is measured again and again and mostly stays put: compute time, readiness of a
+// bucket, overlap of selections.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +8,8 @@
 
 namespace pliant::observe {
 
-// Follows slowly, ignores lone outliers, and believes a jump that three measurements in a row agree on.
+// Follows slowly, ignores lone outliers, and believes a jump that three measurements in a row agree
+// on.
 class Level {
  public:
   // Nonsense (not finite, not above 0) is refused: false, and nothing has changed.

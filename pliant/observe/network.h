@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The network as our own traffic shows it. Each exchange brings one timing of itself and one of its control records' all-gather; the
-// second is nearly all latency, so together they give latency and bandwidth. What the two numbers cannot say becomes a
-// correction per scheme and size class. No clock, no I/O: ranks that take the same samples hold the same bits.
+// The network as our own traffic shows it. Each exchange brings one timing of itself and one of its
+// control records' all-gather; the second is nearly all latency, so together they give latency and
+// bandwidth. What the two numbers cannot say becomes a correction per scheme and size class. No
+// clock, no I/O: ranks that take the same samples hold the same bits.
 #pragma once
 
 #include <array>
@@ -19,14 +20,16 @@
 
 namespace pliant::observe {
 
-// Where an estimate starts that nobody has told better: a common office network. One exchange replaces it.
+// Where an estimate starts that nobody has told better: a common office network. One exchange
+// replaces it.
 inline const plan::Link kFirstGuess = plan::link_of(from_bits_per_second(1e9), {200e-6});
 
 // What one exchange tells.
 struct Batch {
   Sample exchange = {};                // all exchanges of a step, added up
   std::optional<Sample> control = {};  // the all-gather of their control records
-  std::vector<Sample> of_ranks = {};   // optional: `of_ranks[r]` is a stretch that rank r's port alone paced; no messages: not known
+  std::vector<Sample> of_ranks = {};   // optional: `of_ranks[r]` is a stretch that rank r's port
+                                       // alone paced; no messages: not known
 };
 
 class Network {
@@ -34,8 +37,9 @@ class Network {
   explicit Network(int size, const plan::Link& start = kFirstGuess);
 
   struct Taken {
-    std::optional<std::string> complaint = {};  // what was ignored, and why; nothing has changed then
-    bool changed = false;                       // the network is another one: what was learnt before it is forgotten
+    std::optional<std::string> complaint =
+        {};                // what was ignored, and why; nothing has changed then
+    bool changed = false;  // the network is another one: what was learnt before it is forgotten
   };
   Taken take(const Batch& batch);
 

@@ -15,7 +15,8 @@ namespace {
 constexpr model::Weight kExchange{.messages = 14, .bytes = 2e6};
 constexpr model::Weight kControl{.messages = 3, .bytes = 448};
 
-Batch batch(test::SyntheticNetwork& network, std::int64_t step, const model::Weight& exchange = kExchange, double factor = 1) {
+Batch batch(test::SyntheticNetwork& network, std::int64_t step,
+            const model::Weight& exchange = kExchange, double factor = 1) {
   return {.exchange = {step, exchange.messages, exchange.bytes, factor * network.took(exchange), 0},
           .control = Sample{step, kControl.messages, kControl.bytes, network.took(kControl), 0}};
 }
@@ -34,25 +35,29 @@ TEST(Network, ConvergesUnderNoise) {
     test::SyntheticNetwork truth(plan::parse_link("100mbit,5ms"), seed);
     Network network(8);
     for (int step = 0; step < 60; ++step) (void)network.take(batch(truth, step));
-    const double expected = network.corrections().factors[0] * (kExchange.over(network.link()) / kExchange.over(truth.link));
+    const double expected = network.corrections().factors[0] *
+                            (kExchange.over(network.link()) / kExchange.over(truth.link));
     EXPECT_NEAR(expected, 1, 0.12) << seed;
     sum += expected / 20;
   }
   EXPECT_NEAR(sum, 1, 0.04);
 }
 
-// Noise is no change: the memory is shortened less than once in 2,500 exchanges, mostly by outliers that come in pairs.
+// Noise is no change: the memory is shortened less than once in 2,500 exchanges, mostly by outliers
+// that come in pairs.
 TEST(Network, NoiseCausesNoAlarm) {
   int alarms = 0;
   for (unsigned seed = 0; seed < 40; ++seed) {
     test::SyntheticNetwork truth(plan::parse_link("100mbit,5ms"), seed);
     Network network(8);
-    for (int step = 0; step < 1000; ++step) alarms += network.take(batch(truth, step)).changed && step > 5 ? 1 : 0;
+    for (int step = 0; step < 1000; ++step)
+      alarms += network.take(batch(truth, step)).changed && step > 5 ? 1 : 0;
   }
   EXPECT_LE(alarms, 16);
 }
 
-// A hundred times slower or faster, in latency, in bandwidth or in both: one exchange later the price is right again.
+// A hundred times slower or faster, in latency, in bandwidth or in both: one exchange later the
+// price is right again.
 TEST(Network, FollowsJumpsAtOnce) {
   const char* links[] = {"1gbit,1ms", "10mbit,1ms", "1gbit,100ms", "10mbit,100ms"};
   for (const char* from : links) {
@@ -66,7 +71,8 @@ TEST(Network, FollowsJumpsAtOnce) {
       // What is 3x slower or less may be noise once or twice; after five it is known.
       const double jump = std::abs(std::log(kExchange.over(truth.link) / kExchange.over(before)));
       for (int i = 0; i < (jump > 2.5 ? 1 : 5); ++i) (void)network.take(batch(truth, step++));
-      EXPECT_NEAR(std::log(kExchange.over(network.link()) / kExchange.over(truth.link)), 0, 0.5) << from << " to " << to;
+      EXPECT_NEAR(std::log(kExchange.over(network.link()) / kExchange.over(truth.link)), 0, 0.5)
+          << from << " to " << to;
     }
   }
 }
@@ -76,7 +82,9 @@ TEST(Network, ACorrectionLearnsWhatTheLinkCannotSay) {
   Network network(8);
   const model::Weight other{.messages = 3, .bytes = 8e6};
   for (int step = 0; step < 400; ++step) {
-    Batch sent = step % 2 == 0 ? batch(truth, step) : batch(truth, step, other, 1.6);  // the second scheme is slower than its price
+    Batch sent = step % 2 == 0 ? batch(truth, step)
+                               : batch(truth, step, other,
+                                       1.6);  // the second scheme is slower than its price
     sent.exchange.correction = step % 2 == 0 ? 0 : 4;
     (void)network.take(sent);
   }
@@ -102,16 +110,24 @@ TEST(Network, NonsenseIsNamedAndChangesNothing) {
     EXPECT_FALSE(taken.changed);
     return taken.complaint.value_or("");
   };
-  EXPECT_EQ(complaint(-1), "step 10: a duration of -1 s was ignored: it is negative, as if a clock had gone back");
-  EXPECT_EQ(complaint(0), "step 10: a duration of 0 s was ignored: it is zero; the clock may be too coarse");
-  EXPECT_EQ(complaint(std::nan("")), "step 10: a duration of nan s was ignored: it is not a number");
-  EXPECT_EQ(complaint(1e-9), "step 10: a duration of 1e-09 s was ignored: nothing travels that fast");
-  EXPECT_EQ(complaint(1e9), "step 10: a duration of 1e+09 s was ignored: it is more than an hour; the machine may have slept");
+  EXPECT_EQ(complaint(-1),
+            "step 10: a duration of -1 s was ignored: it is negative, as if a clock had gone back");
+  EXPECT_EQ(complaint(0),
+            "step 10: a duration of 0 s was ignored: it is zero; the clock may be too coarse");
+  EXPECT_EQ(complaint(std::nan("")),
+            "step 10: a duration of nan s was ignored: it is not a number");
+  EXPECT_EQ(complaint(1e-9),
+            "step 10: a duration of 1e-09 s was ignored: nothing travels that fast");
+  EXPECT_EQ(complaint(1e9),
+            "step 10: a duration of 1e+09 s was ignored: it is more than an hour; the machine may "
+            "have slept");
   EXPECT_NE(complaint(std::numeric_limits<double>::infinity()), "");
-  EXPECT_EQ(complaint(0.1, 9), "step 9: a timing was ignored: step 9 is already known, time does not go back");
+  EXPECT_EQ(complaint(0.1, 9),
+            "step 9: a timing was ignored: step 9 is already known, time does not go back");
   Batch empty = batch(truth, 10);
   empty.exchange.messages = empty.exchange.bytes = 0;
-  EXPECT_EQ(network.take(empty).complaint, "step 10: a timing of 0 messages and 0 bytes was ignored: nothing travelled");
+  EXPECT_EQ(network.take(empty).complaint,
+            "step 10: a timing of 0 messages and 0 bytes was ignored: nothing travelled");
   Batch bad_control = batch(truth, 10);
   bad_control.control->duration = {-1};
   EXPECT_TRUE(network.take(bad_control).complaint);
@@ -126,7 +142,8 @@ TEST(Network, ARankWithItsOwnTimingsHasItsOwnLink) {
     Batch sent = batch(truth, step);
     for (int rank = 0; rank < 3; ++rank) {
       const model::Weight own = step % 2 == 0 ? kControl : kExchange;
-      sent.of_ranks.push_back({step, own.messages, own.bytes, truth.noisy(own.over(rank == 1 ? slow : truth.link)), 0});
+      sent.of_ranks.push_back(
+          {step, own.messages, own.bytes, truth.noisy(own.over(rank == 1 ? slow : truth.link)), 0});
     }
     (void)network.take(sent);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The state of a Network as text: every number in one order, named once for writing and for reading.
+// The state of a Network as text: every number in one order, named once for writing and for
+// reading.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -41,7 +42,8 @@ struct Reader {
   }
   void operator()(Window& window) {
     const double rows = next();
-    if (rows < 0 || rows > static_cast<double>(Window::kRows)) throw InputError(fmt::format("network: {} timings in a window", rows));
+    if (rows < 0 || rows > static_cast<double>(Window::kRows))
+      throw InputError(fmt::format("network: {} timings in a window", rows));
     for (int i = 0; i < static_cast<int>(rows); ++i) {
       const double messages = next();
       const double bytes = next();
@@ -92,7 +94,9 @@ void Network::visit(Visit& visit) {
 std::string Network::to_text() const {
   Network self = *this;
   Writer writer;
-  for (const double number : {kVersion, static_cast<double>(size_), static_cast<double>(of_ranks_.size())}) writer(number);
+  for (const double number :
+       {kVersion, static_cast<double>(size_), static_cast<double>(of_ranks_.size())})
+    writer(number);
   self.visit(writer);
   return fmt::format("{}", fmt::join(writer.out, " "));
 }
@@ -110,7 +114,8 @@ Network parse_network(std::string_view text) {
     reader.in.push_back(number);
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  if (const double version = reader.next(); version != kVersion) throw InputError(fmt::format("network: version {} is not known", version));
+  if (const double version = reader.next(); version != kVersion)
+    throw InputError(fmt::format("network: version {} is not known", version));
   const double size = reader.next();
   const double ranks = reader.next();
   if (size < 1 || size > 1e6 || (ranks != 0 && ranks != size))
@@ -118,7 +123,8 @@ Network parse_network(std::string_view text) {
   Network network(static_cast<int>(size));
   network.of_ranks_.resize(static_cast<std::size_t>(ranks));
   network.visit(reader);
-  if (reader.at != reader.in.size()) throw InputError(fmt::format("network: {} numbers too many", reader.in.size() - reader.at));
+  if (reader.at != reader.in.size())
+    throw InputError(fmt::format("network: {} numbers too many", reader.in.size() - reader.at));
   return network;
 }
 

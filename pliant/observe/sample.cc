@@ -17,10 +17,12 @@ std::optional<std::string> complaint(const Sample& sample) {
   if (t == 0) return refuse("it is zero; the clock may be too coarse");
   if (t < kShortest.value) return refuse("nothing travels that fast");
   if (t > kLongest.value) return refuse("it is more than an hour; the machine may have slept");
-  const bool weighs = std::isfinite(sample.messages) && std::isfinite(sample.bytes) && sample.messages >= 0 && sample.bytes >= 0;
+  const bool weighs = std::isfinite(sample.messages) && std::isfinite(sample.bytes) &&
+                      sample.messages >= 0 && sample.bytes >= 0;
   if (!weighs || sample.messages + sample.bytes <= 0) {
-    return fmt::format("step {}: a timing of {} messages and {} bytes was ignored: nothing travelled", sample.step, sample.messages,
-                       sample.bytes);
+    return fmt::format(
+        "step {}: a timing of {} messages and {} bytes was ignored: nothing travelled", sample.step,
+        sample.messages, sample.bytes);
   }
   return std::nullopt;
 }

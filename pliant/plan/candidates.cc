@@ -12,23 +12,27 @@
 namespace pliant::plan {
 namespace {
 
-// What is tried for each part, given the parts before it: one function per part, each with its rules of docs/plans.md. A part
-// that the plan does not have keeps its one value of Plan{}.
+// What is tried for each part, given the parts before it: one function per part, each with its
+// rules of docs/plans.md. A part that the plan does not have keeps its one value of Plan{}.
 class Choices {
  public:
-  Choices(int size, const CandidateOptions& options) : size_(size), options_(options), pins_(options.pins) {}
+  Choices(int size, const CandidateOptions& options)
+      : size_(size), options_(options), pins_(options.pins) {}
 
   [[nodiscard]] std::vector<Kind> kind(const Plan&) const {
     std::vector<Kind> kinds = pinned_or(pins_.kind, kKinds);
-    std::erase_if(kinds, [&](Kind kind) { return contradicts(&Pins::kind, kind) || (kind == Kind::kUpdates && !options_.updates); });
+    std::erase_if(kinds, [&](Kind kind) {
+      return contradicts(&Pins::kind, kind) || (kind == Kind::kUpdates && !options_.updates);
+    });
     return kinds;
   }
 
   // With one rank nothing travels: the plainest scheme that the pins allow.
   [[nodiscard]] std::vector<Scheme> scheme(const Plan&) const {
     std::vector<Scheme> schemes = pinned_or(pins_.scheme, kSchemes);
-    std::erase_if(schemes,
-                  [&](Scheme scheme) { return contradicts(&Pins::scheme, scheme) || (scheme == Scheme::kShared && !options_.shared); });
+    std::erase_if(schemes, [&](Scheme scheme) {
+      return contradicts(&Pins::scheme, scheme) || (scheme == Scheme::kShared && !options_.shared);
+    });
     return alone() && !schemes.empty() ? std::vector{schemes.front()} : schemes;
   }
 
@@ -51,16 +55,19 @@ class Choices {
     return pinned_or(pins_.leader, kLeaders);
   }
 
-  // Halving and circulant have the same rounds and bytes: halving where it can be, circulant elsewhere. With two ranks all three
-  // are one exchange.
+  // Halving and circulant have the same rounds and bytes: halving where it can be, circulant
+  // elsewhere. With two ranks all three are one exchange.
   [[nodiscard]] std::vector<ReduceScatter> scatter(const Plan& plan) const {
     if (!has_scatter(plan.scheme)) return {plan.scatter};
     if (at_most_a_pair()) return pinned_or(pins_.scatter, {ReduceScatter::kDirect});
     const bool power_of_two = std::has_single_bit(static_cast<unsigned>(size_));
-    return pinned_or(pins_.scatter, {power_of_two ? ReduceScatter::kHalving : ReduceScatter::kCirculant, ReduceScatter::kDirect});
+    return pinned_or(pins_.scatter,
+                     {power_of_two ? ReduceScatter::kHalving : ReduceScatter::kCirculant,
+                      ReduceScatter::kDirect});
   }
 
-  // Recursive doubling has the rounds and bytes of Bruck, which runs at any size. With two ranks all three are one exchange.
+  // Recursive doubling has the rounds and bytes of Bruck, which runs at any size. With two ranks
+  // all three are one exchange.
   [[nodiscard]] std::vector<AllGather> gather(const Plan& plan) const {
     if (!has_gather(plan.scheme)) return {plan.gather};
     if (at_most_a_pair()) return pinned_or(pins_.gather, {AllGather::kBruck});
@@ -78,15 +85,17 @@ class Choices {
     return {has_bcast(plan.scheme) ? pins_.segments.value_or(plan.segments) : plan.segments};
   }
 
-  // The engine's own is for dense, and first: it is plain DDP. With two ranks ring is halving-doubling, and tree sends twice what
-  // that does in as many rounds.
+  // The engine's own is for dense, and first: it is plain DDP. With two ranks ring is
+  // halving-doubling, and tree sends twice what that does in as many rounds.
   [[nodiscard]] std::vector<AllReduce> reduce(const Plan& plan) const {
     using enum AllReduce;
     if (!has_reduce(plan.scheme)) return {plan.reduce};
     std::vector<AllReduce> schedules = pinned_or(pins_.reduce, kAllReduces);
     std::erase_if(schedules, [&](AllReduce schedule) {
-      const bool twin = at_most_a_pair() && !pins_.reduce && (schedule == kRing || schedule == kTree);
-      const bool impossible = schedule == kEngine && (plan.scheme != Scheme::kDense || !options_.engine_all_reduce);
+      const bool twin =
+          at_most_a_pair() && !pins_.reduce && (schedule == kRing || schedule == kTree);
+      const bool impossible =
+          schedule == kEngine && (plan.scheme != Scheme::kDense || !options_.engine_all_reduce);
       return twin || impossible || contradicts(&Pins::reduce, schedule);
     });
     return alone() && !schedules.empty() ? std::vector{schedules.front()} : schedules;
@@ -97,8 +106,9 @@ class Choices {
     return pinned_or(pins_.density, kDensities);
   }
 
-  // No lossy code with recursive doubling or the engine's own. Dense: f32 or f16. Sparse: lossy codes only, where they are
-  // allowed: what they round stays in the residual, and they are at most half the bytes.
+  // No lossy code with recursive doubling or the engine's own. Dense: f32 or f16. Sparse: lossy
+  // codes only, where they are allowed: what they round stays in the residual, and they are at most
+  // half the bytes.
   [[nodiscard]] std::vector<ValueCode> values(const Plan& plan) const {
     using enum ValueCode;
     if (pins_.values) return {*pins_.values};  // reduce() left no schedule that it contradicts
@@ -172,9 +182,10 @@ std::vector<Plan> candidates(int size, const CandidateOptions& options) {
   plans = spread(plans, &Plan::values, choices, &Choices::values);
   plans = spread(plans, &Plan::indices, choices, &Choices::indices);
   if (plans.empty()) {
-    throw InputError(fmt::format(
-        "plan: '{}' cannot be run here: {}", to_string(options.pins),
-        options.pins.reduce == AllReduce::kEngine ? "the communicator has no all-reduce of its own" : "updates need the optimizer"));
+    throw InputError(fmt::format("plan: '{}' cannot be run here: {}", to_string(options.pins),
+                                 options.pins.reduce == AllReduce::kEngine
+                                     ? "the communicator has no all-reduce of its own"
+                                     : "updates need the optimizer"));
   }
   return plans;
 }

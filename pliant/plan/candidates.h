@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every plan worth predicting. Small enough to evaluate them all exactly: no search. What is left out, and why: docs/plans.md.
+// Every plan worth predicting. Small enough to evaluate them all exactly: no search. What is left
+// out, and why: docs/plans.md.
 #pragma once
 
 #include <vector>
@@ -12,14 +13,14 @@ inline constexpr std::array kEverys = {1, 2, 4, 8};
 inline constexpr std::array kLates = {0, 1, 2, 4};
 
 struct CandidateOptions {
-  Pins pins = {};                 // a pinned part has that one value, whether or not it would have been tried
-  bool updates = true;            // false: the optimizer is not at hand, gradient plans only
+  Pins pins = {};       // a pinned part has that one value, whether or not it would have been tried
+  bool updates = true;  // false: the optimizer is not at hand, gradient plans only
   bool engine_all_reduce = true;  // false: the communicator has no all-reduce of its own
   bool shared = true;             // false: a rank cannot send what another one picks
 };
 
-// In a fixed order, the plainest first; all different, all matching the pins. Never empty: throws InputError if the options
-// forbid what is pinned. `size` is the number of ranks, at least 1.
+// In a fixed order, the plainest first; all different, all matching the pins. Never empty: throws
+// InputError if the options forbid what is pinned. `size` is the number of ranks, at least 1.
 [[nodiscard]] std::vector<Plan> candidates(int size, const CandidateOptions& options = {});
 
 }  // namespace pliant::plan

@@ -16,7 +16,8 @@ namespace pliant::plan {
 namespace {
 
 int count(const std::vector<Plan>& plans, Kind kind, Scheme scheme) {
-  return static_cast<int>(std::ranges::count_if(plans, [&](const Plan& plan) { return plan.kind == kind && plan.scheme == scheme; }));
+  return static_cast<int>(std::ranges::count_if(
+      plans, [&](const Plan& plan) { return plan.kind == kind && plan.scheme == scheme; }));
 }
 
 // Counted by hand, rule by rule, from the words of docs/plans.md and not from the code.
@@ -29,30 +30,38 @@ TEST(Candidates, AreAsManyAsTheRulesLeave) {
   constexpr int kSparse = kNineDensities * kSparseCodes;
   for (const int size : {3, 4, 6, 8, 64, 100}) {
     const auto plans = candidates(size);
-    constexpr int kDense = 3 * 2 + 1 + 1;  // ring, halving-doubling, tree in f32 and f16; recursive doubling and the engine's own in f32
+    constexpr int kDense = 3 * 2 + 1 + 1;  // ring, halving-doubling, tree in f32 and f16; recursive
+                                           // doubling and the engine's own in f32
     constexpr int kGathers = 2;            // ring, bruck
     constexpr int kScatters = 2;           // halving or circulant; direct
     constexpr int kBcasts = 4;
-    constexpr int kLossyReduces = 3;                                                   // ring, halving-doubling, tree
-    constexpr int kShared = 2 * kBcasts * (kLossyReduces * kSparse + kNineDensities);  // star and var; recursive doubling in f32
+    constexpr int kLossyReduces = 3;  // ring, halving-doubling, tree
+    constexpr int kShared =
+        2 * kBcasts *
+        (kLossyReduces * kSparse + kNineDensities);  // star and var; recursive doubling in f32
     EXPECT_EQ(count(plans, Kind::kGradients, Scheme::kDense), kDense * kThreeFusions);
     EXPECT_EQ(count(plans, Kind::kGradients, Scheme::kUnion), kGathers * kSparse * kThreeFusions);
     EXPECT_EQ(count(plans, Kind::kGradients, Scheme::kShared), kShared * kThreeFusions);
-    EXPECT_EQ(count(plans, Kind::kGradients, Scheme::kSrs), kScatters * kGathers * kSparse * kThreeFusions);
+    EXPECT_EQ(count(plans, Kind::kGradients, Scheme::kSrs),
+              kScatters * kGathers * kSparse * kThreeFusions);
     EXPECT_EQ(count(plans, Kind::kUpdates, Scheme::kDense), kDense * kRhythms);
     EXPECT_EQ(count(plans, Kind::kUpdates, Scheme::kUnion), kGathers * kSparse * kRhythms);
     EXPECT_EQ(count(plans, Kind::kUpdates, Scheme::kShared), kShared * kSharedRhythms);
-    EXPECT_EQ(count(plans, Kind::kUpdates, Scheme::kSrs), kScatters * kGathers * kSparse * kRhythms);
+    EXPECT_EQ(count(plans, Kind::kUpdates, Scheme::kSrs),
+              kScatters * kGathers * kSparse * kRhythms);
     EXPECT_EQ(plans.size(), 8270U) << size << " ranks";
   }
-  const auto pair = candidates(2);  // one builder per stage; all-reduce: the engine's own, halving-doubling, recursive doubling
+  const auto pair = candidates(2);  // one builder per stage; all-reduce: the engine's own,
+                                    // halving-doubling, recursive doubling
   EXPECT_EQ(count(pair, Kind::kGradients, Scheme::kDense), (1 + 2 + 1) * kThreeFusions);
   EXPECT_EQ(count(pair, Kind::kGradients, Scheme::kUnion), kSparse * kThreeFusions);
-  EXPECT_EQ(count(pair, Kind::kGradients, Scheme::kShared), 2 * (kSparse + kNineDensities) * kThreeFusions);
+  EXPECT_EQ(count(pair, Kind::kGradients, Scheme::kShared),
+            2 * (kSparse + kNineDensities) * kThreeFusions);
   EXPECT_EQ(count(pair, Kind::kGradients, Scheme::kSrs), kSparse * kThreeFusions);
   EXPECT_EQ(count(pair, Kind::kUpdates, Scheme::kDense), (1 + 2 + 1) * kRhythms);
   EXPECT_EQ(count(pair, Kind::kUpdates, Scheme::kUnion), kSparse * kRhythms);
-  EXPECT_EQ(count(pair, Kind::kUpdates, Scheme::kShared), 2 * (kSparse + kNineDensities) * kSharedRhythms);
+  EXPECT_EQ(count(pair, Kind::kUpdates, Scheme::kShared),
+            2 * (kSparse + kNineDensities) * kSharedRhythms);
   EXPECT_EQ(count(pair, Kind::kUpdates, Scheme::kSrs), kSparse * kRhythms);
 }
 
@@ -64,20 +73,26 @@ TEST(Candidates, AreAllCombinationsMinusTheRules) {
     const bool power_of_two = size != 5;
     const auto add = [&](const Plan& p) {
       const bool sparse = p.scheme != Scheme::kDense;
-      const bool f32_only = (p.scheme == Scheme::kDense || p.scheme == Scheme::kShared) &&
-                            (p.reduce == AllReduce::kEngine || p.reduce == AllReduce::kRecursiveDoubling);
+      const bool f32_only =
+          (p.scheme == Scheme::kDense || p.scheme == Scheme::kShared) &&
+          (p.reduce == AllReduce::kEngine || p.reduce == AllReduce::kRecursiveDoubling);
       if (f32_only != (p.values == ValueCode::kF32) && (f32_only || sparse)) return;
       if (!sparse && p.values > ValueCode::kF16) return;
       if (p.scheme == Scheme::kShared && (p.late > 0 || p.reduce == AllReduce::kEngine)) return;
       if (has_gather(p.scheme) && p.gather == AllGather::kRecursiveDoubling) return;
-      if (has_scatter(p.scheme) && p.scatter == (power_of_two ? ReduceScatter::kCirculant : ReduceScatter::kHalving)) return;
+      if (has_scatter(p.scheme) &&
+          p.scatter == (power_of_two ? ReduceScatter::kCirculant : ReduceScatter::kHalving))
+        return;
       if (pair && has_gather(p.scheme) && p.gather != AllGather::kBruck) return;
       if (pair && has_scatter(p.scheme) && p.scatter != ReduceScatter::kDirect) return;
       if (pair && has_bcast(p.scheme) && p.bcast != Broadcast::kBinomial) return;
-      if (pair && has_reduce(p.scheme) && (p.reduce == AllReduce::kRing || p.reduce == AllReduce::kTree)) return;
+      if (pair && has_reduce(p.scheme) &&
+          (p.reduce == AllReduce::kRing || p.reduce == AllReduce::kTree))
+        return;
       expected.insert(to_string(p));
     };
-    // Parts that a scheme does not have are looped over too: the text leaves them out, the set removes the repeats.
+    // Parts that a scheme does not have are looped over too: the text leaves them out, the set
+    // removes the repeats.
     const auto add_all_stages = [&](Plan p) {
       for (const ReduceScatter scatter : kReduceScatters) {
         for (const AllGather gather : kAllGathers) {
@@ -103,10 +118,15 @@ TEST(Candidates, AreAllCombinationsMinusTheRules) {
     for (const Scheme scheme : kSchemes) {
       for (const Leader leader : kLeaders) {
         if (scheme != Scheme::kShared && leader == Leader::kVar) continue;
-        for (const Fusion fuse : kFusions) add_all_stages({.scheme = scheme, .leader = leader, .fuse = fuse});
+        for (const Fusion fuse : kFusions)
+          add_all_stages({.scheme = scheme, .leader = leader, .fuse = fuse});
         for (const int every : {1, 2, 4, 8}) {
           for (const int late : {0, 1, 2, 4})
-            add_all_stages({.kind = Kind::kUpdates, .every = every, .late = late, .scheme = scheme, .leader = leader});
+            add_all_stages({.kind = Kind::kUpdates,
+                            .every = every,
+                            .late = late,
+                            .scheme = scheme,
+                            .leader = leader});
         }
       }
     }
@@ -121,7 +141,8 @@ TEST(Candidates, OfOneRankAreDense) {
   ASSERT_EQ(plans.size(), 2U);
   EXPECT_EQ(plans[0], Plan{});
   EXPECT_EQ(plans[1], Plan{.kind = Kind::kUpdates});
-  for (const Plan& plan : candidates(1, {.pins = parse_pins("union density=1%")})) EXPECT_EQ(plan.scheme, Scheme::kUnion);
+  for (const Plan& plan : candidates(1, {.pins = parse_pins("union density=1%")}))
+    EXPECT_EQ(plan.scheme, Scheme::kUnion);
 }
 
 TEST(Candidates, BeginWithPlainDdp) {
@@ -157,7 +178,8 @@ RC_GTEST_PROP(Candidates, PinningLosesNothingThatMatches, (const Pins& pins)) {
   const int size = *rc::gen::inRange(1, 10);
   std::set<std::string> texts;
   for (const Plan& plan : candidates(size, {.pins = pins})) texts.insert(to_string(plan));
-  for (const Plan& plan : candidates(size)) RC_ASSERT(!matches(plan, pins) || texts.contains(to_string(plan)));
+  for (const Plan& plan : candidates(size))
+    RC_ASSERT(!matches(plan, pins) || texts.contains(to_string(plan)));
 }
 
 RC_GTEST_PROP(Candidates, OfAWholePlanAreThatPlan, (const Plan& plan)) {
@@ -174,7 +196,9 @@ TEST(Candidates, RespectWhatIsNotAtHand) {
             "gradients dense reduce=halving-doubling values=f32 fuse=bucket");
   EXPECT_THROW((void)candidates(8, {.pins = parse_pins("updates"), .updates = false}), InputError);
   EXPECT_THROW((void)candidates(8, {.pins = parse_pins("late=1"), .updates = false}), InputError);
-  EXPECT_THROW((void)candidates(8, {.pins = parse_pins("reduce=engine"), .engine_all_reduce = false}), InputError);
+  EXPECT_THROW(
+      (void)candidates(8, {.pins = parse_pins("reduce=engine"), .engine_all_reduce = false}),
+      InputError);
   EXPECT_THROW((void)candidates(0), ContractError);
 }
 

@@ -12,8 +12,10 @@ namespace pliant::plan {
 enum class ValueCode : std::uint8_t { kF32 = 0, kF16 = 1, kInt8 = 2, kInt4 = 3 };
 enum class IndexCode : std::uint8_t { kRaw32 = 0, kBlock16 = 1, kRice = 2 };
 
-inline constexpr std::array kValueCodes = {ValueCode::kF32, ValueCode::kF16, ValueCode::kInt8, ValueCode::kInt4};
-inline constexpr std::array kIndexCodes = {IndexCode::kRaw32, IndexCode::kBlock16, IndexCode::kRice};
+inline constexpr std::array kValueCodes = {ValueCode::kF32, ValueCode::kF16, ValueCode::kInt8,
+                                           ValueCode::kInt4};
+inline constexpr std::array kIndexCodes = {IndexCode::kRaw32, IndexCode::kBlock16,
+                                           IndexCode::kRice};
 
 constexpr std::string_view to_string(ValueCode code) {
   constexpr std::array<std::string_view, 4> names = {"f32", "f16", "int8", "int4"};

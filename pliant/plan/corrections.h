@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What latency and bandwidth cannot say: how much longer an exchange takes than its price, learnt per scheme and size class.
-// A value that observe writes and the model reads.
+// What latency and bandwidth cannot say: how much longer an exchange takes than its price, learnt
+// per scheme and size class. A value that observe writes and the model reads.
 #pragma once
 
 #include <array>
@@ -11,8 +11,9 @@
 
 namespace pliant::plan {
 
-// Size classes by the bytes on an exchange's critical path: below 16 KiB a message is mostly latency, up to 256 KiB it fits in the socket
-// buffers, up to 4 MiB transports still open their windows, beyond that they stream. A factor of 16 each.
+// Size classes by the bytes on an exchange's critical path: below 16 KiB a message is mostly
+// latency, up to 256 KiB it fits in the socket buffers, up to 4 MiB transports still open their
+// windows, beyond that they stream. A factor of 16 each.
 inline constexpr std::array<double, 3> kSizeClasses = {16.0 * 1024, 256.0 * 1024, 4096.0 * 1024};
 
 // The engine's own all-reduce is another program than ours, so it has a row of its own.

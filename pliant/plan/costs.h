@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What the work on a contribution costs on a machine: for each operation the time per element of the bucket and per kept
-// entry. Measured (compress/measure.h), not assumed; the model reads such tables, and they have a text form:
+// What the work on a contribution costs on a machine: for each operation the time per element of
+// the bucket and per kept entry. Measured (compress/measure.h), not assumed; the model reads such
+// tables, and they have a text form:
 //
-//   {"pliant_costs": 1, "costs": [{"operation": "accumulate_select", "ns_per_element": 0.5, "ns_per_entry": 2.1}, ...]}
+//   {"pliant_costs": 1, "costs": [{"operation": "accumulate_select", "ns_per_element": 0.5,
+//   "ns_per_entry": 2.1}, ...]}
 #pragma once
 
 #include <array>
@@ -67,7 +69,9 @@ inline constexpr std::array<std::string_view, 23> kOperationNames = {
     "rice_decode",
 };
 
-constexpr std::string_view to_string(Operation operation) { return kOperationNames.at(static_cast<std::size_t>(operation)); }
+constexpr std::string_view to_string(Operation operation) {
+  return kOperationNames.at(static_cast<std::size_t>(operation));
+}
 
 // Nanoseconds; each at least 0.
 struct Cost {
@@ -75,17 +79,22 @@ struct Cost {
   double ns_per_entry = 0;
 
   [[nodiscard]] double nanoseconds(std::size_t elements, std::size_t entries) const {
-    return ns_per_element * static_cast<double>(elements) + ns_per_entry * static_cast<double>(entries);
+    return ns_per_element * static_cast<double>(elements) +
+           ns_per_entry * static_cast<double>(entries);
   }
   bool operator==(const Cost&) const = default;
 };
 
 class CostTable {
  public:
-  void set(Operation operation, Cost cost) { costs_.at(static_cast<std::size_t>(operation)) = cost; }
+  void set(Operation operation, Cost cost) {
+    costs_.at(static_cast<std::size_t>(operation)) = cost;
+  }
 
   // Absent if it was not measured.
-  [[nodiscard]] std::optional<Cost> find(Operation operation) const { return costs_.at(static_cast<std::size_t>(operation)); }
+  [[nodiscard]] std::optional<Cost> find(Operation operation) const {
+    return costs_.at(static_cast<std::size_t>(operation));
+  }
 
   bool operator==(const CostTable&) const = default;
 
@@ -95,7 +104,8 @@ class CostTable {
 
 [[nodiscard]] std::string to_text(const CostTable& table);
 
-// Throws InputError that names what is wrong. Operations this version does not know are passed over: a newer one wrote them.
+// Throws InputError that names what is wrong. Operations this version does not know are passed
+// over: a newer one wrote them.
 [[nodiscard]] CostTable parse_cost_table(std::string_view text);
 
 }  // namespace pliant::plan

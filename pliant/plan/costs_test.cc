@@ -27,18 +27,24 @@ TEST(CostTable, IsTheSameAfterItsTextForm) {
 }
 
 TEST(CostTable, PassesOverOperationsOfANewerVersion) {
-  EXPECT_EQ(parse_cost_table(R"({"pliant_costs": 1, "costs": [{"operation": "teleport"}]})"), CostTable());
+  EXPECT_EQ(parse_cost_table(R"({"pliant_costs": 1, "costs": [{"operation": "teleport"}]})"),
+            CostTable());
 }
 
 TEST(CostTable, SaysWhatIsWrongWithATextThatIsNone) {
   EXPECT_EQ(complaint_about("[]"), "cost table: no \"pliant_costs\" version in it");
-  EXPECT_EQ(complaint_about(R"({"pliant_costs": 2})"), "cost table: version 2, this program reads 1");
+  EXPECT_EQ(complaint_about(R"({"pliant_costs": 2})"),
+            "cost table: version 2, this program reads 1");
   EXPECT_EQ(complaint_about(R"({"pliant_costs": 1})"), "cost table: no list \"costs\" in it");
-  EXPECT_EQ(complaint_about(R"({"pliant_costs": 1, "costs": [3]})"), "cost table: a row without an operation: 3");
-  EXPECT_EQ(complaint_about(R"({"pliant_costs": 1, "costs": [{"operation": "add", "ns_per_element": 1}]})"),
+  EXPECT_EQ(complaint_about(R"({"pliant_costs": 1, "costs": [3]})"),
+            "cost table: a row without an operation: 3");
+  EXPECT_EQ(complaint_about(
+                R"({"pliant_costs": 1, "costs": [{"operation": "add", "ns_per_element": 1}]})"),
             "cost table: add has no number ns_per_entry");
-  EXPECT_EQ(complaint_about(R"({"pliant_costs": 1, "costs": [{"operation": "add", "ns_per_element": -1, "ns_per_entry": 0}]})"),
-            "cost table: ns_per_element of add is -1, not a time");
+  EXPECT_EQ(
+      complaint_about(
+          R"({"pliant_costs": 1, "costs": [{"operation": "add", "ns_per_element": -1, "ns_per_entry": 0}]})"),
+      "cost table: ns_per_element of add is -1, not a time");
   EXPECT_TRUE(complaint_about("{").starts_with("cost table: not JSON"));
 }
 

@@ -15,12 +15,14 @@ namespace {
 TEST(Density, TheStandardOnesPrintAsPeopleWriteThem) {
   std::vector<std::string> texts;
   for (const double density : kDensities) texts.push_back(density_text(density));
-  EXPECT_EQ(texts, (std::vector<std::string>{"100%", "50%", "20%", "10%", "5%", "3%", "1%", "0.3%", "0.1%"}));
+  EXPECT_EQ(texts, (std::vector<std::string>{"100%", "50%", "20%", "10%", "5%", "3%", "1%", "0.3%",
+                                             "0.1%"}));
   for (const double density : kDensities) EXPECT_EQ(parse_density(density_text(density)), density);
 }
 
 TEST(Density, NoGapIsWiderThanTheCommentSays) {
-  for (std::size_t i = 0; i + 1 < kDensities.size(); ++i) EXPECT_LT(kDensities[i] / kDensities[i + 1], 3.4);
+  for (std::size_t i = 0; i + 1 < kDensities.size(); ++i)
+    EXPECT_LT(kDensities[i] / kDensities[i + 1], 3.4);
 }
 
 TEST(Density, IsTheDoubleNearestToTheDecimal) {
@@ -33,7 +35,8 @@ TEST(Density, IsTheDoubleNearestToTheDecimal) {
 
 RC_GTEST_PROP(Density, EveryDoubleComesBack, ()) {
   const auto bits = *rc::gen::resize(1000, rc::gen::arbitrary<std::uint64_t>());
-  const double density = kMinDensity + (1 - kMinDensity) * static_cast<double>(bits >> 11U) * 0x1p-53;
+  const double density =
+      kMinDensity + (1 - kMinDensity) * static_cast<double>(bits >> 11U) * 0x1p-53;
   RC_ASSERT(parse_density(density_text(density)) == density);
 }
 
@@ -56,7 +59,8 @@ TEST(Density, RefusesWhatIsNoDensityAndSaysWhy) {
   EXPECT_EQ(why("0%"), "'0%' is too little to send; the least is 0.0001%");
   EXPECT_EQ(why("101%"), "'101%' is more than 100%, and nothing has more entries than all");
   EXPECT_EQ(why("0.01"), "'0.01' has no unit; write it as a percentage, as in 1% or 0.3%");
-  for (const char* text : {"", "%", "x", "-1%", "1e-1%", "nan%", "inf%", "1.2.3%", "1%%", "+1%", "0x1%"}) {
+  for (const char* text :
+       {"", "%", "x", "-1%", "1e-1%", "nan%", "inf%", "1.2.3%", "1%%", "+1%", "0x1%"}) {
     EXPECT_EQ(why(text), std::string("'") + text + "' is not a percentage; write it as 1% or 0.3%");
   }
   EXPECT_THROW((void)density_text(0), ContractError);

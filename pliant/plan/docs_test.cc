@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// docs/plans.md is run: its examples parse, its errors are real, its table of counts is what candidates() gives.
+// docs/plans.md is run: its examples parse, its errors are real, its table of counts is what
+// candidates() gives.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,9 +31,11 @@ std::vector<std::string> block(const std::string& name) {
   return {begin, std::find(begin, lines().end(), "```")};
 }
 
-// The rows of the table whose header row starts with "| name |", as cells without spaces around them.
+// The rows of the table whose header row starts with "| name |", as cells without spaces around
+// them.
 std::vector<std::vector<std::string>> table(const std::string& name) {
-  auto row = std::ranges::find_if(lines(), [&](const std::string& line) { return line.starts_with("| " + name + " |"); });
+  auto row = std::ranges::find_if(
+      lines(), [&](const std::string& line) { return line.starts_with("| " + name + " |"); });
   std::vector<std::vector<std::string>> rows;
   if (row == lines().end()) return rows;
   for (row += 2; row != lines().end() && row->starts_with("|"); ++row) {
@@ -40,7 +43,9 @@ std::vector<std::vector<std::string>> table(const std::string& name) {
     std::istringstream text(row->substr(1));
     for (std::string cell; std::getline(text, cell, '|');) {
       const std::size_t first = cell.find_first_not_of(' ');
-      cells.push_back(first == std::string::npos ? "" : cell.substr(first, cell.find_last_not_of(' ') - first + 1));
+      cells.push_back(first == std::string::npos
+                          ? ""
+                          : cell.substr(first, cell.find_last_not_of(' ') - first + 1));
     }
     rows.push_back(cells);
   }
@@ -81,7 +86,8 @@ TEST(PlansDocument, ItsWordsAreAllTheWordsThereAre) {
       documented.push_back(key + word);
     }
   }
-  std::vector<std::string> all = {"every=1...1024", "late=0...64", "segments=1...4096", "density=0.0001%...100%"};
+  std::vector<std::string> all = {"every=1...1024", "late=0...64", "segments=1...4096",
+                                  "density=0.0001%...100%"};
   const auto add = [&](const std::string& key, const auto& values) {
     for (const auto value : values) all.push_back(key + std::string(to_string(value)));
   };
@@ -105,7 +111,8 @@ TEST(PlansDocument, ItsCountsAreWhatCandidatesGives) {
     const auto plans = candidates(std::stoi(row[0]), {.pins = parse_pins(row[1])});
     for (std::size_t i = 0; i < kSchemes.size(); ++i) {
       const auto count = std::ranges::count(plans, kSchemes[i], &Plan::scheme);
-      EXPECT_EQ(std::to_string(count), row[2 + i]) << row[0] << " ranks, " << row[1] << ", " << to_string(kSchemes[i]);
+      EXPECT_EQ(std::to_string(count), row[2 + i])
+          << row[0] << " ranks, " << row[1] << ", " << to_string(kSchemes[i]);
     }
     EXPECT_EQ(std::to_string(plans.size()), row[6]) << row[0] << " ranks, " << row[1];
   }
@@ -113,8 +120,11 @@ TEST(PlansDocument, ItsCountsAreWhatCandidatesGives) {
 
 TEST(PlansDocument, ItsDensitiesAreTheNine) {
   std::string sentence;
-  for (const double density : kDensities) sentence += (sentence.empty() ? "" : ", ") + density_text(density);
-  EXPECT_TRUE(std::ranges::any_of(lines(), [&](const std::string& line) { return line.find(sentence) != std::string::npos; })) << sentence;
+  for (const double density : kDensities)
+    sentence += (sentence.empty() ? "" : ", ") + density_text(density);
+  EXPECT_TRUE(std::ranges::any_of(lines(), [&](const std::string& line) {
+    return line.find(sentence) != std::string::npos;
+  })) << sentence;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The network as the cost model sees it: per rank one full-duplex port with a latency and an inverse bandwidth, both effective
-// values (what the transport makes of the wire) and both uncertain.
+// The network as the cost model sees it: per rank one full-duplex port with a latency and an
+// inverse bandwidth, both effective values (what the transport makes of the wire) and both
+// uncertain.
 #pragma once
 
 #include <string>
@@ -36,7 +37,8 @@ struct World {
 
 [[nodiscard]] World uniform_world(int size, const Link& link);
 
-// "100mbit,10ms": bandwidth ("inf" for infinitely fast), then latency, without uncertainties. Throws InputError that names `what`.
+// "100mbit,10ms": bandwidth ("inf" for infinitely fast), then latency, without uncertainties.
+// Throws InputError that names `what`.
 [[nodiscard]] Link parse_link(std::string_view text, std::string_view what = "link");
 // The same form, six significant digits, so that parse_link gives both values back within 1e-5.
 [[nodiscard]] std::string to_string(const Link& link);

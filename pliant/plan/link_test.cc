@@ -18,7 +18,8 @@ TEST(Link, ReadsAndPrintsBandwidthAndLatency) {
   EXPECT_DOUBLE_EQ(link.seconds_per_byte, 8e-8);
   EXPECT_EQ(link.latency, 10_ms);
   EXPECT_EQ(link, link_of(100_mbit, 10_ms));
-  for (const char* text : {"100mbit,10ms", "1gbit,1ms", "25gbit,50us", "64kbit,1.5s", "1.5mbit,0ms", "100bit,20ns", "inf,3ms"}) {
+  for (const char* text : {"100mbit,10ms", "1gbit,1ms", "25gbit,50us", "64kbit,1.5s", "1.5mbit,0ms",
+                           "100bit,20ns", "inf,3ms"}) {
     EXPECT_EQ(to_string(parse_link(text)), text);
   }
   EXPECT_EQ(parse_link("1 Gbit/s, 1 ms"), parse_link("1gbit,1ms"));
@@ -42,8 +43,9 @@ RC_GTEST_PROP(Link, TextKeepsBothValues, ()) {
 }
 
 TEST(Link, RefusesHalfALinkAndUnitsThatMeanTwoThings) {
-  for (const char* text : {"", "100mbit", "10ms", "100mbit;10ms", "100mbit,10ms,5ms", "100mbps,10ms", "100MB,10ms", "10ms,100mbit",
-                           "0mbit,1ms", "-1mbit,1ms", "1gbit,-1ms", "nanmbit,1ms", "1gbit,"}) {
+  for (const char* text :
+       {"", "100mbit", "10ms", "100mbit;10ms", "100mbit,10ms,5ms", "100mbps,10ms", "100MB,10ms",
+        "10ms,100mbit", "0mbit,1ms", "-1mbit,1ms", "1gbit,-1ms", "nanmbit,1ms", "1gbit,"}) {
     EXPECT_THROW((void)parse_link(text, "--link"), InputError) << text;
   }
   EXPECT_THROW((void)link_of({0}, {0}), ContractError);

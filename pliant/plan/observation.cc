@@ -26,7 +26,8 @@ Number parse_number(std::string_view text, int base = 10) {
   return number;
 }
 
-// One function per field would be sixteen alike; instead each field is named once, here, for printing and for parsing.
+// One function per field would be sixteen alike; instead each field is named once, here, for
+// printing and for parsing.
 template <typename Value, typename Visit>
 void visit_fields(Value& o, const Visit& visit) {
   visit("step", o.step);
@@ -50,8 +51,9 @@ std::string to_string(const Timing& timing) {
   const Collective& c = timing.collective;
   std::vector<std::int64_t> blocks;
   for (const Bytes block : c.blocks) blocks.push_back(block.value);
-  return fmt::format("{}.{}:{}:{}:{}:{}:{}:{}", to_string(c.scheme), to_string(c.stage), c.schedule, c.ranks, c.root,
-                     fmt::join(blocks, ","), timing.entered.value, timing.finished.value);
+  return fmt::format("{}.{}:{}:{}:{}:{}:{}:{}", to_string(c.scheme), to_string(c.stage), c.schedule,
+                     c.ranks, c.root, fmt::join(blocks, ","), timing.entered.value,
+                     timing.finished.value);
 }
 
 std::vector<std::string_view> split(std::string_view text, char at) {
@@ -66,7 +68,8 @@ std::vector<std::string_view> split(std::string_view text, char at) {
 
 template <typename Values>
 auto parse_word(std::string_view text, const Values& values) {
-  const auto found = std::ranges::find_if(values, [&](auto value) { return to_string(value) == text; });
+  const auto found =
+      std::ranges::find_if(values, [&](auto value) { return to_string(value) == text; });
   if (found != values.end()) return *found;
   std::vector<std::string> known;
   known.reserve(values.size());
@@ -77,7 +80,8 @@ auto parse_word(std::string_view text, const Values& values) {
 Timing parse_timing(std::string_view text) {
   const auto parts = split(text, ':');
   const auto names = split(parts.front(), '.');
-  if (parts.size() != 7 || names.size() != 2) throw InputError("not scheme.stage:schedule:ranks:root:blocks:entered:finished");
+  if (parts.size() != 7 || names.size() != 2)
+    throw InputError("not scheme.stage:schedule:ranks:root:blocks:entered:finished");
   Timing timing{.collective = {.scheme = parse_word(names[0], kSchemes),
                                .stage = parse_word(names[1], kStages),
                                .schedule = std::string(parts[1]),
@@ -87,7 +91,8 @@ Timing parse_timing(std::string_view text) {
                 .entered = {parse_number<double>(parts[5])},
                 .finished = {parse_number<double>(parts[6])}};
   if (parts[4].empty()) return timing;
-  for (const std::string_view block : split(parts[4], ',')) timing.collective.blocks.push_back({parse_number<std::int64_t>(block)});
+  for (const std::string_view block : split(parts[4], ','))
+    timing.collective.blocks.push_back({parse_number<std::int64_t>(block)});
   return timing;
 }
 
@@ -110,7 +115,9 @@ void parse_field(Observation& observation, std::string_view key, std::string_vie
 }  // namespace
 
 double gain(const Observation& observation) {
-  return observation.energy_accumulated > 0 ? observation.energy_sent / observation.energy_accumulated : 1;
+  return observation.energy_accumulated > 0
+             ? observation.energy_sent / observation.energy_accumulated
+             : 1;
 }
 
 std::string to_string(const Observation& observation) {

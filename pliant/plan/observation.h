@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What one exchange tells about the network and the contribution: plain values, made by exchange, read by observe.
+// What one exchange tells about the network and the contribution: plain values, made by exchange,
+// read by observe.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,18 @@
 namespace pliant::plan {
 
 // The part of an exchange that a collective is.
-enum class Stage : std::uint8_t { kScatter, kGather, kBroadcast, kReduce, kControl };  // kControl: the all-gather of control records
-inline constexpr std::array kStages = {Stage::kScatter, Stage::kGather, Stage::kBroadcast, Stage::kReduce, Stage::kControl};
+enum class Stage : std::uint8_t {
+  kScatter,
+  kGather,
+  kBroadcast,
+  kReduce,
+  kControl
+};  // kControl: the all-gather of control records
+inline constexpr std::array kStages = {Stage::kScatter, Stage::kGather, Stage::kBroadcast,
+                                       Stage::kReduce, Stage::kControl};
 constexpr std::string_view to_string(Stage stage) {
-  constexpr std::array<std::string_view, 5> names = {"scatter", "gather", "bcast", "reduce", "control"};
+  constexpr std::array<std::string_view, 5> names = {"scatter", "gather", "bcast", "reduce",
+                                                     "control"};
   return names.at(static_cast<std::size_t>(stage));
 }
 
@@ -31,8 +40,9 @@ struct Collective {
   bool operator==(const Collective&) const = default;
 };
 
-// One collective as this rank saw it, by the communicator's clock. Only the last rank's entry makes an honest duration, so the
-// times go into the control record and the minimum over ranks is the sample.
+// One collective as this rank saw it, by the communicator's clock. Only the last rank's entry makes
+// an honest duration, so the times go into the control record and the minimum over ranks is the
+// sample.
 struct Timing {
   Collective collective = {};
   Seconds entered = {};
@@ -40,7 +50,8 @@ struct Timing {
   bool operator==(const Timing&) const = default;
 };
 
-// One exchange of one bucket or group of buckets. Energies are sums of squares over this rank's entries.
+// One exchange of one bucket or group of buckets. Energies are sums of squares over this rank's
+// entries.
 struct Observation {
   std::int64_t step = 0;
   std::uint64_t epoch = 0;           // plan epoch
@@ -53,7 +64,8 @@ struct Observation {
   Bytes sent = {};
   std::int64_t entries = 0;  // of the bucket or group
   std::int64_t kept = 0;     // by this rank's own selection
-  std::int64_t trimmed = 0;  // of those kept here or received, dropped on the way and given to this rank's residual
+  std::int64_t trimmed =
+      0;  // of those kept here or received, dropped on the way and given to this rank's residual
   double energy_accumulated = 0;
   double energy_sent = 0;
   double updated_fraction = 0;
@@ -64,10 +76,13 @@ struct Observation {
 // Energy sent / energy accumulated; 1 if there was none to send.
 [[nodiscard]] double gain(const Observation& observation);
 
-// One line, exact: parse_observation gives the same value back. For logs and for tests that replay them. As in
+// One line, exact: parse_observation gives the same value back. For logs and for tests that replay
+// them. As in
 //   step=7 epoch=2 plan=00f1e2d3c4b5a697 ... non_finite=0 union.gather:bruck:2:0:128,96:1.5:1.75
-// where a timing is scheme.stage:schedule:ranks:root:bytes of blocks:entered:finished, and times are in seconds.
+// where a timing is scheme.stage:schedule:ranks:root:bytes of blocks:entered:finished, and times
+// are in seconds.
 [[nodiscard]] std::string to_string(const Observation& observation);
-[[nodiscard]] Observation parse_observation(std::string_view text, std::string_view what = "observation");
+[[nodiscard]] Observation parse_observation(std::string_view text,
+                                            std::string_view what = "observation");
 
 }  // namespace pliant::plan

@@ -23,7 +23,9 @@ struct Key {
   std::vector<std::string> allowed;  // the words, or one sample of a number
   bool is_number;
   bool (*pinned)(const Pins&);
-  bool (*set)(Pins&, std::string_view value);  // false: not one of `allowed`; throws InputError with a better reason
+  bool (*set)(Pins&,
+              std::string_view
+                  value);  // false: not one of `allowed`; throws InputError with a better reason
   std::string (*print)(const Pins&);
 };
 
@@ -43,7 +45,8 @@ Key choice(std::string_view name) {
           .pinned = [](const Pins& pins) { return (pins.*kMember).has_value(); },
           .set =
               [](Pins& pins, std::string_view text) {
-                const auto found = std::ranges::find_if(kValues, [&](auto value) { return to_string(value) == text; });
+                const auto found = std::ranges::find_if(
+                    kValues, [&](auto value) { return to_string(value) == text; });
                 if (found == kValues.end()) return false;
                 pins.*kMember = *found;
                 return true;
@@ -60,8 +63,11 @@ Key number(std::string_view name) {
           .set =
               [](Pins& pins, std::string_view text) {
                 int value = 0;
-                const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-                if (status != std::errc{} || end != text.data() + text.size() || value < kLow || value > kHigh) return false;
+                const auto [end, status] =
+                    std::from_chars(text.data(), text.data() + text.size(), value);
+                if (status != std::errc{} || end != text.data() + text.size() || value < kLow ||
+                    value > kHigh)
+                  return false;
                 pins.*kMember = value;
                 return true;
               },
@@ -73,7 +79,8 @@ Key density_key() {
           .allowed = {fmt::format("a percentage from {} to 100%", density_text(kMinDensity))},
           .is_number = true,
           .pinned = [](const Pins& pins) { return pins.density.has_value(); },
-          .set = [](Pins& pins, std::string_view text) { return pins.density = parse_density(text), true; },
+          .set = [](Pins& pins,
+                    std::string_view text) { return pins.density = parse_density(text), true; },
           .print = [](const Pins& pins) { return density_text(*pins.density); }};
 }
 
@@ -112,7 +119,8 @@ std::vector<std::string> bare_words() {
   return out;
 }
 
-// ---- Contradictions: what each pin claims of kind and scheme, and what is left when all claims are heard ----
+// ---- Contradictions: what each pin claims of kind and scheme, and what is left when all claims
+// are heard ----
 
 template <typename Word>
 struct Claim {
@@ -128,14 +136,18 @@ bool admits(const Claim<Word>& claim, Word word) {
 
 // Nothing if some word satisfies every claim (the pinned word, if there is one).
 template <typename Word, typename Words>
-std::optional<std::string> unsatisfied(const std::vector<Claim<Word>>& claims, std::optional<Word> pinned, const Words& words,
+std::optional<std::string> unsatisfied(const std::vector<Claim<Word>>& claims,
+                                       std::optional<Word> pinned, const Words& words,
                                        std::string_view noun) {
   if (pinned) {
-    const auto broken = std::ranges::find_if(claims, [&](const auto& claim) { return !admits(claim, *pinned); });
+    const auto broken =
+        std::ranges::find_if(claims, [&](const auto& claim) { return !admits(claim, *pinned); });
     if (broken == claims.end()) return std::nullopt;
     return fmt::format("{}; it cannot go with {}", broken->why, to_string(*pinned));
   }
-  const auto fits_all = [&](Word word) { return std::ranges::all_of(claims, [&](const auto& claim) { return admits(claim, word); }); };
+  const auto fits_all = [&](Word word) {
+    return std::ranges::all_of(claims, [&](const auto& claim) { return admits(claim, word); });
+  };
   if (std::ranges::any_of(words, fits_all)) return std::nullopt;
   std::vector<std::string_view> whys;
   for (const auto& claim : claims) {
@@ -146,9 +158,15 @@ std::optional<std::string> unsatisfied(const std::vector<Claim<Word>>& claims, s
 
 std::vector<Claim<Kind>> claims_on_kind(const Pins& pins) {
   return {
-      {pins.every.has_value(), {Kind::kUpdates}, "every= is for updates: gradients are exchanged every step"},
-      {pins.late.has_value(), {Kind::kUpdates}, "late= is for updates: the optimizer waits for averaged gradients"},
-      {pins.fuse.has_value(), {Kind::kGradients}, "fuse= is for gradients: updates are one exchange of the whole model"},
+      {pins.every.has_value(),
+       {Kind::kUpdates},
+       "every= is for updates: gradients are exchanged every step"},
+      {pins.late.has_value(),
+       {Kind::kUpdates},
+       "late= is for updates: the optimizer waits for averaged gradients"},
+      {pins.fuse.has_value(),
+       {Kind::kGradients},
+       "fuse= is for gradients: updates are one exchange of the whole model"},
   };
 }
 
@@ -158,12 +176,15 @@ std::vector<Claim<Scheme>> claims_on_scheme(const Pins& pins) {
       {pins.leader.has_value(), {kShared}, "a leader is for shared"},
       {pins.late > 0,
        {kDense, kUnion, kSrs},
-       "late= above 0 is for dense, union and srs: in shared a follower learns its indices one broadcast later"},
+       "late= above 0 is for dense, union and srs: in shared a follower learns its indices one "
+       "broadcast later"},
       {pins.scatter.has_value(), {kSrs}, "scatter= is for srs"},
       {pins.gather.has_value(), {kUnion, kSrs}, "gather= is for union and srs"},
       {pins.bcast.has_value(), {kShared}, "bcast= is for shared"},
       {pins.segments.has_value(), {kShared}, "segments= is for the broadcast of shared"},
-      {pins.reduce == AllReduce::kEngine, {kDense}, "reduce=engine is for dense: the engine's own all-reduce takes whole buckets"},
+      {pins.reduce == AllReduce::kEngine,
+       {kDense},
+       "reduce=engine is for dense: the engine's own all-reduce takes whole buckets"},
       {pins.reduce.has_value(), {kDense, kShared}, "reduce= is for dense and shared"},
       {pins.density < 1.0 && pins.density.has_value(),
        {kUnion, kShared, kSrs},
@@ -171,7 +192,9 @@ std::vector<Claim<Scheme>> claims_on_scheme(const Pins& pins) {
       {pins.values > ValueCode::kF16,
        {kUnion, kShared, kSrs},
        "values=int8 and int4 are for union, shared and srs: dense takes f32 or f16"},
-      {pins.indices.has_value(), {kUnion, kShared, kSrs}, "indices= is for union, shared and srs: dense sends none"},
+      {pins.indices.has_value(),
+       {kUnion, kShared, kSrs},
+       "indices= is for union, shared and srs: dense sends none"},
   };
 }
 
@@ -197,14 +220,16 @@ std::vector<Word> split(std::string_view text) {
 // "; did you mean 'ring'? Allowed: engine, ring, ..."
 std::string hint(std::string_view typed, std::span<const std::string> allowed) {
   const auto near = nearest_word(typed, allowed);
-  return fmt::format("{}; allowed: {}", near ? fmt::format(" (did you mean '{}'?)", *near) : "", fmt::join(allowed, ", "));
+  return fmt::format("{}; allowed: {}", near ? fmt::format(" (did you mean '{}'?)", *near) : "",
+                     fmt::join(allowed, ", "));
 }
 
 // A value without its key ("ring", "1%"): the keys it may belong to, written out.
 std::vector<std::string> with_keys(std::string_view value) {
   std::vector<std::string> out;
   for (const Key& key : keys()) {
-    if (std::ranges::find(key.allowed, value) != key.allowed.end()) out.push_back(fmt::format("{}={}", key.name, value));
+    if (std::ranges::find(key.allowed, value) != key.allowed.end())
+      out.push_back(fmt::format("{}={}", key.name, value));
   }
   if (value.size() > 1 && value.ends_with('%')) out.push_back(fmt::format("density={}", value));
   for (const Leader leader : kLeaders) {
@@ -216,9 +241,11 @@ std::vector<std::string> with_keys(std::string_view value) {
 std::string unknown_word(std::string_view word) {
   if (word == "auto") return "'auto' leaves everything open and stands alone";
   if (word == "%") return "a percentage has no space in a plan, as in density=1%";
-  if (const auto meant = with_keys(word); !meant.empty()) return fmt::format("'{}' needs its key: {}", word, fmt::join(meant, " or "));
+  if (const auto meant = with_keys(word); !meant.empty())
+    return fmt::format("'{}' needs its key: {}", word, fmt::join(meant, " or "));
   const auto key = std::ranges::find(keys(), word, &Key::name);
-  if (key != keys().end()) return fmt::format("'{0}' needs a value: {0}={1}", word, fmt::join(key->allowed, "|"));
+  if (key != keys().end())
+    return fmt::format("'{0}' needs a value: {0}={1}", word, fmt::join(key->allowed, "|"));
   std::vector<std::string> allowed = bare_words();
   std::ranges::move(key_names(), std::back_inserter(allowed));
   return fmt::format("unknown word '{}'{}", word, hint(word, allowed));
@@ -235,27 +262,36 @@ std::string pin_once(std::optional<T>& pin, T value, std::string_view noun) {
 // Each of the three returns what is wrong with the word, or "".
 std::string take_key(Pins& pins, std::string_view name, std::string_view value) {
   const auto key = std::ranges::find(keys(), name, &Key::name);
-  if (key == keys().end()) return fmt::format("unknown key '{}='{}", name, hint(std::string(name) + "=", key_names()));
-  if (key->pinned(pins)) return fmt::format("a second {0}=; it is {0}={1} already", name, key->print(pins));
+  if (key == keys().end())
+    return fmt::format("unknown key '{}='{}", name, hint(std::string(name) + "=", key_names()));
+  if (key->pinned(pins))
+    return fmt::format("a second {0}=; it is {0}={1} already", name, key->print(pins));
   try {
     if (key->set(pins, value)) return "";
   } catch (const InputError& error) {
     return fmt::format("{}={}: {}", name, value, error.what());
   }
-  if (key->is_number) return fmt::format("{}= takes {}, not '{}'", name, key->allowed.front(), value);
+  if (key->is_number)
+    return fmt::format("{}= takes {}, not '{}'", name, key->allowed.front(), value);
   return fmt::format("{}= does not know '{}'{}", name, value, hint(value, key->allowed));
 }
 
-std::string take_scheme(Pins& pins, std::string_view name, std::optional<std::string_view> leader_name) {
-  const auto scheme = std::ranges::find_if(kSchemes, [&](Scheme s) { return to_string(s) == name; });
+std::string take_scheme(Pins& pins, std::string_view name,
+                        std::optional<std::string_view> leader_name) {
+  const auto scheme =
+      std::ranges::find_if(kSchemes, [&](Scheme s) { return to_string(s) == name; });
   if (scheme == kSchemes.end()) {
     return unknown_word(leader_name ? fmt::format("{}/{}", name, *leader_name) : std::string(name));
   }
-  if (std::string why = pin_once(pins.scheme, *scheme, "scheme"); !why.empty() || !leader_name) return why;
-  if (*scheme != Scheme::kShared) return fmt::format("{} has no leader; only shared/star and shared/var do", name);
-  const auto leader = std::ranges::find_if(kLeaders, [&](Leader l) { return to_string(l) == *leader_name; });
+  if (std::string why = pin_once(pins.scheme, *scheme, "scheme"); !why.empty() || !leader_name)
+    return why;
+  if (*scheme != Scheme::kShared)
+    return fmt::format("{} has no leader; only shared/star and shared/var do", name);
+  const auto leader =
+      std::ranges::find_if(kLeaders, [&](Leader l) { return to_string(l) == *leader_name; });
   if (leader == kLeaders.end())
-    return fmt::format("shared does not know the leader '{}'{}", *leader_name, hint(*leader_name, names(kLeaders)));
+    return fmt::format("shared does not know the leader '{}'{}", *leader_name,
+                       hint(*leader_name, names(kLeaders)));
   return pin_once(pins.leader, *leader, "leader");
 }
 
@@ -272,21 +308,25 @@ std::string take_word(Pins& pins, std::string_view word) {
 }
 
 std::size_t columns(std::string_view text) {  // UTF-8 characters
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 }  // namespace
 
-void fail_at(std::string_view what, std::string_view text, std::size_t at, std::size_t length, std::string_view why) {
+void fail_at(std::string_view what, std::string_view text, std::size_t at, std::size_t length,
+             std::string_view why) {
   std::string shown(text);
   std::ranges::replace_if(
       shown, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
   const std::size_t tail = std::max<std::size_t>(columns(text.substr(at, length)), 1) - 1;
-  throw InputError(
-      fmt::format("{}: {}\n  {}\n  {}^{}", what, why, shown, std::string(columns(text.substr(0, at)), ' '), std::string(tail, '~')));
+  throw InputError(fmt::format("{}: {}\n  {}\n  {}^{}", what, why, shown,
+                               std::string(columns(text.substr(0, at)), ' '),
+                               std::string(tail, '~')));
 }
 
-// Word by word, so that the first word that cannot be, by itself or with those before it, is the one pointed at.
+// Word by word, so that the first word that cannot be, by itself or with those before it, is the
+// one pointed at.
 Pins parse_pins(std::string_view text, std::string_view what) {
   const std::vector<Word> words = split(text);
   if (words.empty()) fail_at(what, text, 0, 0, "empty; write 'auto' to leave everything open");
@@ -324,14 +364,19 @@ std::optional<std::string> contradiction(const Pins& pins) {
   if (auto why = unsatisfied(claims_on_scheme(pins), pins.scheme, kSchemes, "scheme")) return why;
   const bool lossy = pins.values && pins.values != ValueCode::kF32;
   if (lossy && pins.reduce == AllReduce::kRecursiveDoubling) {
-    return fmt::format("reduce=recursive-doubling takes values=f32 only, not {}: both partners would bank the same rounding",
-                       to_string(*pins.values));
+    return fmt::format(
+        "reduce=recursive-doubling takes values=f32 only, not {}: both partners would bank the "
+        "same rounding",
+        to_string(*pins.values));
   }
   if (lossy && pins.reduce == AllReduce::kEngine) {
-    return fmt::format("reduce=engine takes values=f32 only, not {}: the engine's own all-reduce knows no codes", to_string(*pins.values));
+    return fmt::format(
+        "reduce=engine takes values=f32 only, not {}: the engine's own all-reduce knows no codes",
+        to_string(*pins.values));
   }
   if (pins.segments && pins.bcast && !is_segmented(*pins.bcast)) {
-    return fmt::format("segments= is for bcast=chain and bcast=double-tree; {} is not cut", to_string(*pins.bcast));
+    return fmt::format("segments= is for bcast=chain and bcast=double-tree; {} is not cut",
+                       to_string(*pins.bcast));
   }
   return std::nullopt;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a user typed: a plan of which any part may be left out, to be chosen for them. "auto" leaves all of it out. Grammar and
-// examples: docs/plans.md.
+// What a user typed: a plan of which any part may be left out, to be chosen for them. "auto" leaves
+// all of it out. Grammar and examples: docs/plans.md.
 #pragma once
 
 #include <optional>
@@ -30,22 +30,25 @@ struct Pins {
   bool operator==(const Pins&) const = default;
 };
 
-// Limits of the grammar, wide enough for every trial and narrow enough to catch a slip. Guard-rails are control's.
+// Limits of the grammar, wide enough for every trial and narrow enough to catch a slip. Guard-rails
+// are control's.
 inline constexpr int kMaxEvery = 1024;
 inline constexpr int kMaxLate = 64;
 inline constexpr int kMaxSegments = 4096;
 
-// Words in any order, separated by spaces. Throws InputError that starts with `what`, points at the culprit with a caret and
-// lists what is allowed.
+// Words in any order, separated by spaces. Throws InputError that starts with `what`, points at the
+// culprit with a caret and lists what is allowed.
 [[nodiscard]] Pins parse_pins(std::string_view text, std::string_view what = "plan");
 
-// One line, in the order of docs/plans.md; parse_pins gives the same pins back. Nothing pinned is "auto".
+// One line, in the order of docs/plans.md; parse_pins gives the same pins back. Nothing pinned is
+// "auto".
 [[nodiscard]] std::string to_string(const Pins& pins);
 
 // Why no plan can have all these parts, or nothing. More pins never remove a contradiction.
 [[nodiscard]] std::optional<std::string> contradiction(const Pins& pins);
 
 // InputError with the text, and a caret line under the `length` characters from `at` on.
-[[noreturn]] void fail_at(std::string_view what, std::string_view text, std::size_t at, std::size_t length, std::string_view why);
+[[noreturn]] void fail_at(std::string_view what, std::string_view text, std::size_t at,
+                          std::size_t length, std::string_view why);
 
 }  // namespace pliant::plan

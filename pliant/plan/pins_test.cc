@@ -34,7 +34,8 @@ TEST(Pins, PrintAsTheyWereWritten) {
            "auto",
            "gradients",
            "updates",
-           "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density=1% values=f16 indices=rice fuse=all",
+           "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density=1% "
+           "values=f16 indices=rice fuse=all",
            "updates every=4 late=2 union density=3% values=int8 indices=rice",
            "updates every=4 late=1 union density=3% values=int8 indices=rice",
            "gradients union density=1% values=int8 indices=rice",
@@ -51,26 +52,31 @@ TEST(Pins, PrintAsTheyWereWritten) {
 }
 
 TEST(Pins, OrderAndSpacesDoNotMatter) {
-  EXPECT_EQ(to_string(parse_pins("\tdensity=1%   fuse=all union  gradients ")), "gradients union density=1% fuse=all");
+  EXPECT_EQ(to_string(parse_pins("\tdensity=1%   fuse=all union  gradients ")),
+            "gradients union density=1% fuse=all");
 }
 
-RC_GTEST_PROP(Pins, ParseUndoesPrint, (const Pins& pins)) { RC_ASSERT(parse_pins(to_string(pins)) == pins); }
+RC_GTEST_PROP(Pins, ParseUndoesPrint, (const Pins& pins)) {
+  RC_ASSERT(parse_pins(to_string(pins)) == pins);
+}
 
 TEST(Pins, AnErrorPointsAtTheWord) {
   EXPECT_EQ(error_of("gradients unoin density=1%"),
-            "plan: unknown word 'unoin' (did you mean 'union'?); allowed: gradients, updates, dense, union, shared, shared/star, "
+            "plan: unknown word 'unoin' (did you mean 'union'?); allowed: gradients, updates, "
+            "dense, union, shared, shared/star, "
             "shared/var, srs, "
             "every=, late=, scatter=, gather=, "
             "bcast=, segments=, reduce=, density=, values=, indices=, fuse=\n"
             "  gradients unoin density=1%\n"
             "            ^~~~~");
-  EXPECT_EQ(
-      error_of("dense reduce=rings"),
-      "plan: reduce= does not know 'rings' (did you mean 'ring'?); allowed: engine, ring, halving-doubling, recursive-doubling, tree\n"
-      "  dense reduce=rings\n"
-      "        ^~~~~~~~~~~~");
+  EXPECT_EQ(error_of("dense reduce=rings"),
+            "plan: reduce= does not know 'rings' (did you mean 'ring'?); allowed: engine, ring, "
+            "halving-doubling, recursive-doubling, tree\n"
+            "  dense reduce=rings\n"
+            "        ^~~~~~~~~~~~");
   EXPECT_EQ(error_of("union densty=1%"),
-            "plan: unknown key 'densty=' (did you mean 'density='?); allowed: every=, late=, scatter=, gather=, bcast=, segments=, "
+            "plan: unknown key 'densty=' (did you mean 'density='?); allowed: every=, late=, "
+            "scatter=, gather=, bcast=, segments=, "
             "reduce=, density=, values=, "
             "indices=, fuse=\n"
             "  union densty=1%\n"
@@ -80,9 +86,11 @@ TEST(Pins, AnErrorPointsAtTheWord) {
             "  union density=0.01\n"
             "        ^~~~~~~~~~~~");
   EXPECT_EQ(error_of("grädients union"),  // counted in characters, not bytes
-            "plan: unknown word 'grädients' (did you mean 'gradients'?); allowed: gradients, updates, dense, union, shared, shared/star, "
+            "plan: unknown word 'grädients' (did you mean 'gradients'?); allowed: gradients, "
+            "updates, dense, union, shared, shared/star, "
             "shared/var, srs, "
-            "every=, late=, scatter=, gather=, bcast=, segments=, reduce=, density=, values=, indices=, fuse=\n"
+            "every=, late=, scatter=, gather=, bcast=, segments=, reduce=, density=, values=, "
+            "indices=, fuse=\n"
             "  grädients union\n"
             "  ^~~~~~~~~");
   EXPECT_EQ(error_of(""), "plan: empty; write 'auto' to leave everything open\n  \n  ^");
@@ -102,57 +110,82 @@ std::string first_line(std::string_view text) {
 TEST(Pins, AnErrorSaysWhatWasMeant) {
   EXPECT_EQ(first_line("dense ring"), "plan: 'ring' needs its key: gather=ring or reduce=ring");
   EXPECT_EQ(first_line("union 1%"), "plan: '1%' needs its key: density=1%");
-  EXPECT_EQ(first_line("union density=1 %"), "plan: density=1: '1' has no unit; write it as a percentage, as in 1% or 0.3%");
+  EXPECT_EQ(first_line("union density=1 %"),
+            "plan: density=1: '1' has no unit; write it as a percentage, as in 1% or 0.3%");
   EXPECT_EQ(first_line("union %"), "plan: a percentage has no space in a plan, as in density=1%");
   EXPECT_EQ(first_line("star"), "plan: 'star' needs its key: shared/star");
   EXPECT_EQ(first_line("union int8"), "plan: 'int8' needs its key: values=int8");
   EXPECT_EQ(first_line("union values"), "plan: 'values' needs a value: values=f32|f16|int8|int4");
-  EXPECT_EQ(first_line("shared/starr"), "plan: shared does not know the leader 'starr' (did you mean 'star'?); allowed: star, var");
-  EXPECT_EQ(first_line("union/star"), "plan: union has no leader; only shared/star and shared/var do");
+  EXPECT_EQ(
+      first_line("shared/starr"),
+      "plan: shared does not know the leader 'starr' (did you mean 'star'?); allowed: star, var");
+  EXPECT_EQ(first_line("union/star"),
+            "plan: union has no leader; only shared/star and shared/var do");
   EXPECT_EQ(first_line("gradients auto"), "plan: 'auto' leaves everything open and stands alone");
   EXPECT_EQ(first_line("every=0"), "plan: every= takes a whole number from 1 to 1024, not '0'");
-  EXPECT_EQ(first_line("every=four"), "plan: every= takes a whole number from 1 to 1024, not 'four'");
+  EXPECT_EQ(first_line("every=four"),
+            "plan: every= takes a whole number from 1 to 1024, not 'four'");
   EXPECT_EQ(first_line("late=-1"), "plan: late= takes a whole number from 0 to 64, not '-1'");
-  EXPECT_EQ(first_line("late=99999999999"), "plan: late= takes a whole number from 0 to 64, not '99999999999'");
-  EXPECT_EQ(first_line("density=0%"), "plan: density=0%: '0%' is too little to send; the least is 0.0001%");
-  EXPECT_EQ(first_line("density=200%"), "plan: density=200%: '200%' is more than 100%, and nothing has more entries than all");
+  EXPECT_EQ(first_line("late=99999999999"),
+            "plan: late= takes a whole number from 0 to 64, not '99999999999'");
+  EXPECT_EQ(first_line("density=0%"),
+            "plan: density=0%: '0%' is too little to send; the least is 0.0001%");
+  EXPECT_EQ(first_line("density=200%"),
+            "plan: density=200%: '200%' is more than 100%, and nothing has more entries than all");
   EXPECT_EQ(first_line("fuse=pairs"), "plan: fuse= does not know 'pairs'; allowed: bucket, 2, all");
 }
 
 TEST(Pins, AContradictionSaysWhy) {
   EXPECT_EQ(first_line("updates shared late=1"),
-            "plan: late= above 0 is for dense, union and srs: in shared a follower learns its indices one broadcast later; it cannot go "
+            "plan: late= above 0 is for dense, union and srs: in shared a follower learns its "
+            "indices one broadcast later; it cannot go "
             "with shared");
   EXPECT_EQ(first_line("gradients every=4"),
-            "plan: every= is for updates: gradients are exchanged every step; it cannot go with gradients");
+            "plan: every= is for updates: gradients are exchanged every step; it cannot go with "
+            "gradients");
   EXPECT_EQ(first_line("gradients late=0"),
-            "plan: late= is for updates: the optimizer waits for averaged gradients; it cannot go with gradients");
+            "plan: late= is for updates: the optimizer waits for averaged gradients; it cannot go "
+            "with gradients");
   EXPECT_EQ(first_line("updates fuse=all"),
-            "plan: fuse= is for gradients: updates are one exchange of the whole model; it cannot go with updates");
+            "plan: fuse= is for gradients: updates are one exchange of the whole model; it cannot "
+            "go with updates");
   EXPECT_EQ(first_line("every=2 fuse=all"),
-            "plan: no kind is left: every= is for updates: gradients are exchanged every step; fuse= is for gradients: updates are one "
+            "plan: no kind is left: every= is for updates: gradients are exchanged every step; "
+            "fuse= is for gradients: updates are one "
             "exchange of the whole model");
   EXPECT_EQ(first_line("union union"), "plan: a second scheme; it is union already");
   EXPECT_EQ(first_line("gradients updates"), "plan: a second kind; it is gradients already");
-  EXPECT_EQ(first_line("density=1% density=3%"), "plan: a second density=; it is density=1% already");
+  EXPECT_EQ(first_line("density=1% density=3%"),
+            "plan: a second density=; it is density=1% already");
   EXPECT_EQ(first_line("dense density=10%"),
-            "plan: density= below 100% is for union, shared and srs: dense sends every entry; it cannot go with dense");
+            "plan: density= below 100% is for union, shared and srs: dense sends every entry; it "
+            "cannot go with dense");
   EXPECT_EQ(first_line("dense values=int8"),
-            "plan: values=int8 and int4 are for union, shared and srs: dense takes f32 or f16; it cannot go with dense");
-  EXPECT_EQ(first_line("dense indices=rice"), "plan: indices= is for union, shared and srs: dense sends none; it cannot go with dense");
-  EXPECT_EQ(first_line("dense gather=ring"), "plan: gather= is for union and srs; it cannot go with dense");
-  EXPECT_EQ(first_line("union scatter=direct"), "plan: scatter= is for srs; it cannot go with union");
+            "plan: values=int8 and int4 are for union, shared and srs: dense takes f32 or f16; it "
+            "cannot go with dense");
+  EXPECT_EQ(
+      first_line("dense indices=rice"),
+      "plan: indices= is for union, shared and srs: dense sends none; it cannot go with dense");
+  EXPECT_EQ(first_line("dense gather=ring"),
+            "plan: gather= is for union and srs; it cannot go with dense");
+  EXPECT_EQ(first_line("union scatter=direct"),
+            "plan: scatter= is for srs; it cannot go with union");
   EXPECT_EQ(first_line("srs bcast=chain"), "plan: bcast= is for shared; it cannot go with srs");
-  EXPECT_EQ(first_line("union reduce=ring"), "plan: reduce= is for dense and shared; it cannot go with union");
+  EXPECT_EQ(first_line("union reduce=ring"),
+            "plan: reduce= is for dense and shared; it cannot go with union");
   EXPECT_EQ(first_line("shared reduce=engine"),
-            "plan: reduce=engine is for dense: the engine's own all-reduce takes whole buckets; it cannot go with shared");
+            "plan: reduce=engine is for dense: the engine's own all-reduce takes whole buckets; it "
+            "cannot go with shared");
   EXPECT_EQ(first_line("shared reduce=recursive-doubling values=int8"),
-            "plan: reduce=recursive-doubling takes values=f32 only, not int8: both partners would bank the same rounding");
+            "plan: reduce=recursive-doubling takes values=f32 only, not int8: both partners would "
+            "bank the same rounding");
   EXPECT_EQ(first_line("dense reduce=engine values=f16"),
-            "plan: reduce=engine takes values=f32 only, not f16: the engine's own all-reduce knows no codes");
+            "plan: reduce=engine takes values=f32 only, not f16: the engine's own all-reduce knows "
+            "no codes");
   EXPECT_EQ(first_line("shared bcast=binomial segments=4"),
             "plan: segments= is for bcast=chain and bcast=double-tree; binomial is not cut");
-  EXPECT_EQ(first_line("scatter=direct reduce=ring"), "plan: no scheme is left: scatter= is for srs; reduce= is for dense and shared");
+  EXPECT_EQ(first_line("scatter=direct reduce=ring"),
+            "plan: no scheme is left: scatter= is for srs; reduce= is for dense and shared");
 }
 
 TEST(Pins, AContradictionPointsAtTheWordThatMadeIt) {
@@ -162,11 +195,13 @@ TEST(Pins, AContradictionPointsAtTheWordThatMadeIt) {
             "\n                            ^~~~~~~~~~");
 }
 
-// Claims found without looking at how `contradiction` is made: complete sets of parts, legal or not by the rules as a person
-// would list them.
+// Claims found without looking at how `contradiction` is made: complete sets of parts, legal or not
+// by the rules as a person would list them.
 RC_GTEST_PROP(Pins, ContradictionAgreesWithTheListOfRules, ()) {
   using enum Scheme;
-  const auto maybe = [](auto gen) { return *rc::gen::inRange(0, 2) == 0 ? std::nullopt : std::optional(*gen); };
+  const auto maybe = [](auto gen) {
+    return *rc::gen::inRange(0, 2) == 0 ? std::nullopt : std::optional(*gen);
+  };
   const Pins p{.kind = *rc::gen::elementOf(kKinds),
                .every = maybe(rc::gen::inRange(1, 3)),
                .late = maybe(rc::gen::inRange(0, 3)),
@@ -187,7 +222,8 @@ RC_GTEST_PROP(Pins, ContradictionAgreesWithTheListOfRules, ()) {
   if (p.scheme != kDense && p.scheme != kShared && p.reduce) legal = false;
   if (p.scheme == kShared && p.reduce == AllReduce::kEngine) legal = false;
   if (p.scheme == kDense && (p.indices || p.density.value_or(1) != 1)) legal = false;
-  if (p.scheme == kDense && (p.values == ValueCode::kInt8 || p.values == ValueCode::kInt4)) legal = false;
+  if (p.scheme == kDense && (p.values == ValueCode::kInt8 || p.values == ValueCode::kInt4))
+    legal = false;
   if ((p.reduce == AllReduce::kEngine || p.reduce == AllReduce::kRecursiveDoubling) &&
       p.values.value_or(ValueCode::kF32) != ValueCode::kF32)
     legal = false;
@@ -223,7 +259,8 @@ RC_GTEST_PROP(Pins, NoTextCrashesTheParser, ()) {
                                                                  "\xff\x80",
                                                                  "é"});
   std::string text;
-  for (const std::string& word : *rc::gen::container<std::vector<std::string>>(words)) text += word + " ";
+  for (const std::string& word : *rc::gen::container<std::vector<std::string>>(words))
+    text += word + " ";
   try {
     const Pins pins = parse_pins(text);
     RC_ASSERT(!contradiction(pins));

@@ -10,7 +10,8 @@
 namespace pliant::plan {
 namespace {
 
-// Pins the part to the first wish that contradicts nothing pinned so far, unless it is pinned already.
+// Pins the part to the first wish that contradicts nothing pinned so far, unless it is pinned
+// already.
 template <typename T>
 void settle(Pins& pins, std::optional<T> Pins::*part, std::initializer_list<T> wishes) {
   if (pins.*part) return;
@@ -21,11 +22,12 @@ void settle(Pins& pins, std::optional<T> Pins::*part, std::initializer_list<T> w
   pins.*part = std::nullopt;
 }
 
-// Kind and scheme first: they say which other parts there are. Every list of wishes ends with a word that goes with whatever
-// consistent pins are left, so one is always found.
+// Kind and scheme first: they say which other parts there are. Every list of wishes ends with a
+// word that goes with whatever consistent pins are left, so one is always found.
 Pins settled(Pins pins, const Plan& defaults) {
   settle(pins, &Pins::kind, {defaults.kind, Kind::kGradients, Kind::kUpdates});
-  settle(pins, &Pins::scheme, {defaults.scheme, Scheme::kDense, Scheme::kUnion, Scheme::kSrs, Scheme::kShared});
+  settle(pins, &Pins::scheme,
+         {defaults.scheme, Scheme::kDense, Scheme::kUnion, Scheme::kSrs, Scheme::kShared});
   if (pins.kind == Kind::kUpdates) {
     settle(pins, &Pins::every, {defaults.every});
     settle(pins, &Pins::late, {defaults.late, 0});
@@ -40,7 +42,8 @@ Pins settled(Pins pins, const Plan& defaults) {
     settle(pins, &Pins::bcast, {defaults.bcast, Broadcast::kDoubleTree});
     if (defaults.segments > 0) settle(pins, &Pins::segments, {defaults.segments});
   }
-  if (has_reduce(scheme)) settle(pins, &Pins::reduce, {defaults.reduce, AllReduce::kHalvingDoubling});
+  if (has_reduce(scheme))
+    settle(pins, &Pins::reduce, {defaults.reduce, AllReduce::kHalvingDoubling});
   if (scheme != Scheme::kDense) {
     settle(pins, &Pins::density, {defaults.density});
     settle(pins, &Pins::indices, {defaults.indices});
@@ -72,7 +75,8 @@ std::string to_string(const Plan& plan) {
 std::uint64_t hash(const Plan& plan) { return pliant::hash(std::string_view(to_string(plan))); }
 
 Pins pins_of(const Plan& plan) {
-  Pins pins{.kind = plan.kind, .scheme = plan.scheme, .density = plan.density, .values = plan.values};
+  Pins pins{
+      .kind = plan.kind, .scheme = plan.scheme, .density = plan.density, .values = plan.values};
   if (plan.kind == Kind::kUpdates) {
     pins.every = plan.every;
     pins.late = plan.late;
@@ -92,9 +96,11 @@ Pins pins_of(const Plan& plan) {
 bool matches(const Plan& plan, const Pins& pins) {
   const Pins all = pins_of(plan);
   const auto agree = [&](auto part) { return !(pins.*part) || pins.*part == all.*part; };
-  return agree(&Pins::kind) && agree(&Pins::every) && agree(&Pins::late) && agree(&Pins::scheme) && agree(&Pins::leader) &&
-         agree(&Pins::scatter) && agree(&Pins::gather) && agree(&Pins::bcast) && agree(&Pins::segments) && agree(&Pins::reduce) &&
-         agree(&Pins::density) && agree(&Pins::values) && agree(&Pins::indices) && agree(&Pins::fuse);
+  return agree(&Pins::kind) && agree(&Pins::every) && agree(&Pins::late) && agree(&Pins::scheme) &&
+         agree(&Pins::leader) && agree(&Pins::scatter) && agree(&Pins::gather) &&
+         agree(&Pins::bcast) && agree(&Pins::segments) && agree(&Pins::reduce) &&
+         agree(&Pins::density) && agree(&Pins::values) && agree(&Pins::indices) &&
+         agree(&Pins::fuse);
 }
 
 Plan complete(const Pins& pins, const Plan& defaults) {
@@ -119,14 +125,19 @@ Plan complete(const Pins& pins, const Plan& defaults) {
 }
 
 void check(const Plan& plan) {
-  require(plan.density >= kMinDensity && plan.density <= 1, "a plan with density {}: not in {} ... 1", plan.density, kMinDensity);
-  require(plan.every >= 1 && plan.every <= kMaxEvery, "a plan with every={}: not in 1 ... {}", plan.every, kMaxEvery);
-  require(plan.late >= 0 && plan.late <= kMaxLate, "a plan with late={}: not in 0 ... {}", plan.late, kMaxLate);
-  require(plan.segments >= 0 && plan.segments <= kMaxSegments, "a plan with segments={}: not in 0 ... {}", plan.segments, kMaxSegments);
+  require(plan.density >= kMinDensity && plan.density <= 1,
+          "a plan with density {}: not in {} ... 1", plan.density, kMinDensity);
+  require(plan.every >= 1 && plan.every <= kMaxEvery, "a plan with every={}: not in 1 ... {}",
+          plan.every, kMaxEvery);
+  require(plan.late >= 0 && plan.late <= kMaxLate, "a plan with late={}: not in 0 ... {}",
+          plan.late, kMaxLate);
+  require(plan.segments >= 0 && plan.segments <= kMaxSegments,
+          "a plan with segments={}: not in 0 ... {}", plan.segments, kMaxSegments);
   const Pins pins = pins_of(plan);
   const auto why = contradiction(pins);
   require(!why, "plan '{}': {}", to_string(pins), why.value_or(""));
-  require(complete(pins) == plan, "plan '{}': a part that it does not have is not as in Plan{{}}", to_string(pins));
+  require(complete(pins) == plan, "plan '{}': a part that it does not have is not as in Plan{{}}",
+          to_string(pins));
 }
 
 }  // namespace pliant::plan

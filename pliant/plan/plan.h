@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How to exchange, all of it decided: kind + every + late + scheme + schedules + density + coding + fusion. A value with one
-// line of text, for people, logs and the agreement between ranks. What a user may leave open is Pins.
+// How to exchange, all of it decided: kind + every + late + scheme + schedules + density + coding +
+// fusion. A value with one line of text, for people, logs and the agreement between ranks. What a
+// user may leave open is Pins.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 namespace pliant::plan {
 
-// As it stands, Plan{} is plain DDP. A part that the kind or scheme does not have keeps the value it has here, so that equal
-// plans are equal values; `check` insists on it.
+// As it stands, Plan{} is plain DDP. A part that the kind or scheme does not have keeps the value
+// it has here, so that equal plans are equal values; `check` insists on it.
 struct Plan {
   Kind kind = Kind::kGradients;
   int every = 1;  // updates: steps between exchanges
@@ -24,21 +25,21 @@ struct Plan {
   ReduceScatter scatter = ReduceScatter::kCirculant;  // srs
   AllGather gather = AllGather::kBruck;               // union, srs
   Broadcast bcast = Broadcast::kScatterAllgather;     // shared
-  int segments = 0;                                   // shared, chain and double-tree; 0: the schedule's own rule, from the size
-  AllReduce reduce = AllReduce::kEngine;              // dense, shared
-  double density = 1;                                 // union, shared, srs
+  int segments = 0;  // shared, chain and double-tree; 0: the schedule's own rule, from the size
+  AllReduce reduce = AllReduce::kEngine;  // dense, shared
+  double density = 1;                     // union, shared, srs
   ValueCode values = ValueCode::kF32;
   IndexCode indices = IndexCode::kRice;  // union, shared, srs
   Fusion fuse = Fusion::kBucket;         // gradients
   bool operator==(const Plan&) const = default;
 };
 
-// A complete plan: kind, scheme and (unless dense) density must be there; the rest, if left out, is as in Plan{}, and
-// reduce=halving-doubling for shared. Throws InputError as parse_pins does.
+// A complete plan: kind, scheme and (unless dense) density must be there; the rest, if left out, is
+// as in Plan{}, and reduce=halving-doubling for shared. Throws InputError as parse_pins does.
 [[nodiscard]] Plan parse_plan(std::string_view text, std::string_view what = "plan");
 
-// Everything the plan has, in one line that parse_plan reads back, except what goes without saying: gather=bruck, segments left
-// to the schedule, dense's 100%.
+// Everything the plan has, in one line that parse_plan reads back, except what goes without saying:
+// gather=bruck, segments left to the schedule, dense's 100%.
 [[nodiscard]] std::string to_string(const Plan& plan);
 
 // XXH3 of the text: what ranks compare in the control record.
@@ -50,21 +51,24 @@ struct Plan {
 // Whether the plan has every pinned part, as pinned.
 [[nodiscard]] bool matches(const Plan& plan, const Pins& pins);
 
-// The pinned parts, the rest from `defaults` where that fits them, and as in parse_plan where it does not. Throws
-// ContractError if the pins contradict each other (parse_pins never returns such).
+// The pinned parts, the rest from `defaults` where that fits them, and as in parse_plan where it
+// does not. Throws ContractError if the pins contradict each other (parse_pins never returns such).
 [[nodiscard]] Plan complete(const Pins& pins, const Plan& defaults = {});
 
-// How buffers travel beside an exchange of updates. They are few, and rounding a mean over and over would walk away with it: always dense,
-// always float32. So few that rounds count, not bytes: an engine's own all-reduce may be a ring of 2 (N - 1).
+// How buffers travel beside an exchange of updates. They are few, and rounding a mean over and over
+// would walk away with it: always dense, always float32. So few that rounds count, not bytes: an
+// engine's own all-reduce may be a ring of 2 (N - 1).
 [[nodiscard]] constexpr Plan beside(const Plan& updates, std::size_t entries) {
   constexpr std::size_t kFewEntries = 16 * 1024;
   return {.kind = Kind::kUpdates,
           .every = updates.every,
           .late = updates.late,
-          .reduce = entries <= kFewEntries ? AllReduce::kRecursiveDoubling : AllReduce::kHalvingDoubling};
+          .reduce =
+              entries <= kFewEntries ? AllReduce::kRecursiveDoubling : AllReduce::kHalvingDoubling};
 }
 
-// Throws ContractError, naming plan and reason, if a plan built by hand is one that parse_plan would not return.
+// Throws ContractError, naming plan and reason, if a plan built by hand is one that parse_plan
+// would not return.
 void check(const Plan& plan);
 
 }  // namespace pliant::plan

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Into how many parts a pipelined broadcast is cut if the plan does not say: one rule for those who run it and those who
-// price it.
+// Into how many parts a pipelined broadcast is cut if the plan does not say: one rule for those who
+// run it and those who price it.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,11 @@
 
 namespace pliant::plan {
 
-// S parts over d levels take about (S + d)(latency + bytes / S x inverse bandwidth), least at S = sqrt(d x bytes / B), where
-// B is what the link carries in one latency. All ranks must cut alike without knowing the link alike, so B is that of 1 Gbit/s
-// and 0.1 ms (12,500 bytes) and d = 5 (32 ranks). A link that is ten times off costs less than twice the best; whoever knows
-// the link says segments=.
+// S parts over d levels take about (S + d)(latency + bytes / S x inverse bandwidth), least at S =
+// sqrt(d x bytes / B), where B is what the link carries in one latency. All ranks must cut alike
+// without knowing the link alike, so B is that of 1 Gbit/s and 0.1 ms (12,500 bytes) and d = 5 (32
+// ranks). A link that is ten times off costs less than twice the best; whoever knows the link says
+// segments=.
 inline constexpr double kBytesInFlight = 12'500;
 inline constexpr double kLevels = 5;
 

@@ -7,13 +7,16 @@
 
 namespace pliant::schedule {
 
-Schedule ring_all_reduce(int rank, int size) { return concatenate(ring_reduce_scatter(rank, size), ring_all_gather(rank, size)); }
+Schedule ring_all_reduce(int rank, int size) {
+  return concatenate(ring_reduce_scatter(rank, size), ring_all_gather(rank, size));
+}
 
 Schedule halving_doubling_all_reduce(int rank, int size) {
   return concatenate(halving_reduce_scatter(rank, size), doubling_all_gather(rank, size));
 }
 
-// Recursive doubling among the largest power of two, `core`. Rank core + i is looked after by rank i.
+// Recursive doubling among the largest power of two, `core`. Rank core + i is looked after by rank
+// i.
 Schedule doubling_all_reduce(int rank, int size) {
   check_rank(rank, size);
   const int core = is_power_of_two(size) ? size : (1 << ceil_log2(size)) / 2;

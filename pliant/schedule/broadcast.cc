@@ -25,8 +25,9 @@ struct Edge {
   int start = 0;   // the round in which its first segment passes
 };
 
-// The in-order binary tree on numbers 1..count: a number's height is its count of trailing zero bits. Odd numbers are
-// leaves. Where a right child would lie beyond count, its left descendants are tried instead.
+// The in-order binary tree on numbers 1..count: a number's height is its count of trailing zero
+// bits. Odd numbers are leaves. Where a right child would lie beyond count, its left descendants
+// are tried instead.
 int tree_root(int count) {
   int top = 1;
   while (2 * top <= count) top *= 2;
@@ -45,8 +46,9 @@ void tree_edges(int node, int count, int tree, std::vector<Edge>& edges) {
   tree_edges(right, count, tree, edges);
 }
 
-// Two trees over the ranks 1..N-1, fed by the root 0, such that nobody has children in both. The second tree renames the
-// first one's numbers so that even (inner) and odd (leaf) change places: mirrored if N-1 is even, shifted by one if odd.
+// Two trees over the ranks 1..N-1, fed by the root 0, such that nobody has children in both. The
+// second tree renames the first one's numbers so that even (inner) and odd (leaf) change places:
+// mirrored if N-1 is even, shifted by one if odd.
 std::vector<Edge> two_trees(int size) {
   const int count = size - 1;
   std::vector<Edge> edges;
@@ -54,16 +56,19 @@ std::vector<Edge> two_trees(int size) {
     edges.push_back({0, tree_root(count), tree});
     tree_edges(tree_root(count), count, tree, edges);
   }
-  const auto renamed = [count](int number) { return number == 0 ? 0 : count % 2 == 0 ? count + 1 - number : number % count + 1; };
+  const auto renamed = [count](int number) {
+    return number == 0 ? 0 : count % 2 == 0 ? count + 1 - number : number % count + 1;
+  };
   for (Edge& edge : edges) {
     if (edge.tree == 1) edge = {renamed(edge.parent), renamed(edge.child), 1};
   }
   return edges;
 }
 
-// Every rank receives on two edges (one per tree) and sends on at most two. Colour the edges with two colours so that
-// neither the two incoming nor the two outgoing ones of a rank share a colour: then in rounds of one parity everyone
-// sends and receives at most once. Edges that meet form paths and even cycles, so walking them and alternating succeeds.
+// Every rank receives on two edges (one per tree) and sends on at most two. Colour the edges with
+// two colours so that neither the two incoming nor the two outgoing ones of a rank share a colour:
+// then in rounds of one parity everyone sends and receives at most once. Edges that meet form paths
+// and even cycles, so walking them and alternating succeeds.
 void color(std::vector<Edge>& edges, int size) {
   std::vector<std::vector<Edge*>> leaving(static_cast<std::size_t>(size));
   std::vector<std::vector<Edge*>> entering(static_cast<std::size_t>(size));
@@ -72,7 +77,8 @@ void color(std::vector<Edge>& edges, int size) {
     entering[static_cast<std::size_t>(edge.child)].push_back(&edge);
   }
   const auto uncolored_neighbour = [&](const Edge& edge) -> Edge* {
-    for (const auto* meeting : {&leaving[static_cast<std::size_t>(edge.parent)], &entering[static_cast<std::size_t>(edge.child)]}) {
+    for (const auto* meeting : {&leaving[static_cast<std::size_t>(edge.parent)],
+                                &entering[static_cast<std::size_t>(edge.child)]}) {
       for (Edge* other : *meeting) {
         if (other->color < 0) return other;
       }
@@ -92,8 +98,8 @@ void color(std::vector<Edge>& edges, int size) {
   }
 }
 
-// An edge starts in the first round of its parity after its parent has received the tree's first segment. `edges` lists
-// parents before children, tree by tree.
+// An edge starts in the first round of its parity after its parent has received the tree's first
+// segment. `edges` lists parents before children, tree by tree.
 void set_starts(std::vector<Edge>& edges, int size) {
   for (int tree = 0; tree < 2; ++tree) {
     std::vector<int> received(static_cast<std::size_t>(size), -1);
@@ -108,7 +114,8 @@ void set_starts(std::vector<Edge>& edges, int size) {
 
 }  // namespace
 
-// The binomial tree: in round i, the 2^i ranks that have the block send it to the rank 2^i further on.
+// The binomial tree: in round i, the 2^i ranks that have the block send it to the rank 2^i further
+// on.
 Schedule binomial_broadcast(int rank, int size, int root) {
   check_broadcast(rank, size, root, 1);
   const FromRoot from_root{size, root};
@@ -131,14 +138,17 @@ Schedule chain_broadcast(int rank, int size, int root, int segments) {
   const int self = from_root.number(rank);
   Schedule rounds(static_cast<std::size_t>(size - 2 + segments));
   for (int s = 0; s < segments; ++s) {
-    if (self + 1 < size) rounds[static_cast<std::size_t>(self + s)].sends = {{from_root.real(self + 1), {s}}};
-    if (self > 0) rounds[static_cast<std::size_t>(self - 1 + s)].receives = {{from_root.real(self - 1), {s}}};
+    if (self + 1 < size)
+      rounds[static_cast<std::size_t>(self + s)].sends = {{from_root.real(self + 1), {s}}};
+    if (self > 0)
+      rounds[static_cast<std::size_t>(self - 1 + s)].receives = {{from_root.real(self - 1), {s}}};
   }
   return rounds;
 }
 
-// Two trees, each carrying every other segment, so that a rank that is a leaf of one and only receives there spends its
-// sending half on the other. An edge passes a segment every second round (its colour), from its start on.
+// Two trees, each carrying every other segment, so that a rank that is a leaf of one and only
+// receives there spends its sending half on the other. An edge passes a segment every second round
+// (its colour), from its start on.
 Schedule double_tree_broadcast(int rank, int size, int root, int segments) {
   check_broadcast(rank, size, root, segments);
   if (size == 1) return {};
@@ -155,16 +165,21 @@ Schedule double_tree_broadcast(int rank, int size, int root, int segments) {
   }
   Schedule rounds(static_cast<std::size_t>(rounds_needed));
   for (const Edge& edge : edges) {
-    for (int segment = edge.tree, round = edge.start; segment < segments; segment += 2, round += 2) {
-      if (edge.parent == self) rounds[static_cast<std::size_t>(round)].sends = {{from_root.real(edge.child), {segment}}};
-      if (edge.child == self) rounds[static_cast<std::size_t>(round)].receives = {{from_root.real(edge.parent), {segment}}};
+    for (int segment = edge.tree, round = edge.start; segment < segments;
+         segment += 2, round += 2) {
+      if (edge.parent == self)
+        rounds[static_cast<std::size_t>(round)].sends = {{from_root.real(edge.child), {segment}}};
+      if (edge.child == self)
+        rounds[static_cast<std::size_t>(round)].receives = {
+            {from_root.real(edge.parent), {segment}}};
     }
   }
   return rounds;
 }
 
-// Scatter: whoever holds a run of blocks hands the upper half of it to the rank it begins with. The run of rank number v
-// is [v, v + span); after the last round everyone holds block v, and an all-gather spreads the rest.
+// Scatter: whoever holds a run of blocks hands the upper half of it to the rank it begins with. The
+// run of rank number v is [v, v + span); after the last round everyone holds block v, and an
+// all-gather spreads the rest.
 Schedule scatter_all_gather_broadcast(int rank, int size, int root) {
   check_broadcast(rank, size, root, 1);
   const FromRoot from_root{size, root};
@@ -177,8 +192,10 @@ Schedule scatter_all_gather_broadcast(int rank, int size, int root) {
   Schedule rounds;
   for (int span = (1 << ceil_log2(size)) / 2; span >= 1; span /= 2) {
     Round round;
-    if (self % (2 * span) == 0 && self + span < size) round.sends = {{from_root.real(self + span), run(self + span, span)}};
-    if (self % (2 * span) == span) round.receives = {{from_root.real(self - span), run(self, span)}};
+    if (self % (2 * span) == 0 && self + span < size)
+      round.sends = {{from_root.real(self + span), run(self + span, span)}};
+    if (self % (2 * span) == span)
+      round.receives = {{from_root.real(self - span), run(self, span)}};
     rounds.push_back(round);
   }
   return concatenate(rounds, doubling_all_gather(rank, size));

@@ -9,10 +9,12 @@ namespace pliant::schedule {
 // One block, ceil(log2 N) rounds: whoever has it sends it on to someone who has not.
 [[nodiscard]] Schedule binomial_broadcast(int rank, int size, int root);
 
-// `segments` blocks down a chain, N - 2 + segments rounds: close to the bandwidth bound for many segments and few ranks.
+// `segments` blocks down a chain, N - 2 + segments rounds: close to the bandwidth bound for many
+// segments and few ranks.
 [[nodiscard]] Schedule chain_broadcast(int rank, int size, int root, int segments);
 
-// `segments` blocks down two binary trees at once, about segments + 2 log2 N rounds, one block each way per round.
+// `segments` blocks down two binary trees at once, about segments + 2 log2 N rounds, one block each
+// way per round.
 [[nodiscard]] Schedule double_tree_broadcast(int rank, int size, int root, int segments);
 
 // N blocks: a binomial scatter of 1/N to each rank, then an all-gather. 2 ceil(log2 N) rounds.

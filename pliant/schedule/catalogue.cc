@@ -42,10 +42,13 @@ constexpr std::array kBuilders = {
     Builder{Collective::kAllGather, "bruck", plain<bruck_all_gather>, per_rank},
     Builder{Collective::kBroadcast, "binomial", rooted<binomial_broadcast>, one},
     Builder{Collective::kBroadcast, "chain", segmented<chain_broadcast>, per_segment, true},
-    Builder{Collective::kBroadcast, "double-tree", segmented<double_tree_broadcast>, per_segment, true},
-    Builder{Collective::kBroadcast, "scatter-allgather", rooted<scatter_all_gather_broadcast>, per_rank},
+    Builder{Collective::kBroadcast, "double-tree", segmented<double_tree_broadcast>, per_segment,
+            true},
+    Builder{Collective::kBroadcast, "scatter-allgather", rooted<scatter_all_gather_broadcast>,
+            per_rank},
     Builder{Collective::kAllReduce, "ring", plain<ring_all_reduce>, per_rank},
-    Builder{Collective::kAllReduce, "halving-doubling", plain<halving_doubling_all_reduce>, per_rank},
+    Builder{Collective::kAllReduce, "halving-doubling", plain<halving_doubling_all_reduce>,
+            per_rank},
     Builder{Collective::kAllReduce, "recursive-doubling", plain<doubling_all_reduce>, one},
     Builder{Collective::kAllReduce, "tree", plain<tree_all_reduce>, one},
 };
@@ -53,7 +56,8 @@ constexpr std::array kBuilders = {
 }  // namespace
 
 std::string_view to_string(Collective collective) {
-  constexpr std::array<std::string_view, 4> names = {"reduce-scatter", "all-gather", "broadcast", "all-reduce"};
+  constexpr std::array<std::string_view, 4> names = {"reduce-scatter", "all-gather", "broadcast",
+                                                     "all-reduce"};
   return names.at(static_cast<std::size_t>(collective));
 }
 
@@ -66,7 +70,8 @@ const Builder& find_builder(Collective collective, std::string_view name) {
     if (builder.name == name) return builder;
     names.emplace_back(builder.name);
   }
-  throw InputError(fmt::format("no {} is called '{}'{}", to_string(collective), name, suggestion(name, names)));
+  throw InputError(
+      fmt::format("no {} is called '{}'{}", to_string(collective), name, suggestion(name, names)));
 }
 
 std::vector<Schedule> build_all(const Builder& builder, const Shape& shape) {

@@ -15,7 +15,8 @@ std::string draw_blocks(const std::vector<int>& blocks) {
     std::size_t last = i;
     while (last + 1 < blocks.size() && blocks[last + 1] == blocks[last] + 1) ++last;
     if (!text.empty()) text += ',';
-    text += last == i ? fmt::format("{}", blocks[i]) : fmt::format("{}-{}", blocks[i], blocks[last]);
+    text +=
+        last == i ? fmt::format("{}", blocks[i]) : fmt::format("{}-{}", blocks[i], blocks[last]);
     i = last + 1;
   }
   return "[" + text + "]";
@@ -23,10 +24,12 @@ std::string draw_blocks(const std::vector<int>& blocks) {
 
 std::string draw_round(const Round& round) {
   std::string cell;
-  for (const Move& move : round.sends) cell += fmt::format("{}>{} {}", cell.empty() ? "" : "  ", move.peer, draw_blocks(move.blocks));
+  for (const Move& move : round.sends)
+    cell += fmt::format("{}>{} {}", cell.empty() ? "" : "  ", move.peer, draw_blocks(move.blocks));
   const char* plus = round.on_arrival == OnArrival::kCombine ? "+" : "";
   for (const Move& move : round.receives) {
-    cell += fmt::format("{}<{} {}{}", cell.empty() ? "" : "  ", move.peer, plus, draw_blocks(move.blocks));
+    cell += fmt::format("{}<{} {}{}", cell.empty() ? "" : "  ", move.peer, plus,
+                        draw_blocks(move.blocks));
   }
   return cell.empty() ? "." : cell;
 }

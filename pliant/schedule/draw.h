@@ -9,7 +9,8 @@
 
 namespace pliant::schedule {
 
-// ">3 [0-1]" sends blocks 0 and 1 to rank 3; "<2 [5]" receives block 5 from rank 2; "<2 +[5]" adds it.
+// ">3 [0-1]" sends blocks 0 and 1 to rank 3; "<2 [5]" receives block 5 from rank 2; "<2 +[5]" adds
+// it.
 [[nodiscard]] std::string draw(std::span<const Schedule> ranks);
 
 }  // namespace pliant::schedule

@@ -33,7 +33,10 @@ std::vector<int> block_range(int first, int count, int size) {
   return blocks;
 }
 
-void check_rank(int rank, int size) { require(size >= 1 && rank >= 0 && rank < size, "schedule: rank {} is not in 0..{}", rank, size - 1); }
+void check_rank(int rank, int size) {
+  require(size >= 1 && rank >= 0 && rank < size, "schedule: rank {} is not in 0..{}", rank,
+          size - 1);
+}
 
 void check_broadcast(int rank, int size, int root, int segments) {
   check_rank(rank, size);

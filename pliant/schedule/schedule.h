@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 // A collective as data: what one rank sends and receives, round by round, in units of blocks.
-// Nothing here knows bytes, floats or networks; exchange/ runs it, model/ prices it, tests walk it, tools draw it.
+// Nothing here knows bytes, floats or networks; exchange/ runs it, model/ prices it, tests walk it,
+// tools draw it.
 #pragma once
 
 #include <vector>
 
 namespace pliant::schedule {
 
-// One message: these blocks, in this order, to or from this peer. At most one message per pair and direction in a round.
+// One message: these blocks, in this order, to or from this peer. At most one message per pair and
+// direction in a round.
 struct Move {
   int peer;
   std::vector<int> blocks;
@@ -16,8 +18,8 @@ struct Move {
 
 enum class OnArrival { kCopy, kCombine };
 
-// Sends finish before the next round starts. Arrivals are combined in the order of `receives`. on_arrival is the same on all
-// ranks, so a sender knows what becomes of its blocks.
+// Sends finish before the next round starts. Arrivals are combined in the order of `receives`.
+// on_arrival is the same on all ranks, so a sender knows what becomes of its blocks.
 struct Round {
   std::vector<Move> sends;
   std::vector<Move> receives;
@@ -30,8 +32,9 @@ using Schedule = std::vector<Round>;  // for one rank; all ranks have the same n
 // first, then second: both over the same blocks.
 [[nodiscard]] Schedule concatenate(Schedule first, const Schedule& second);
 
-// Played backwards, with every copy turned into an addition: an all-gather becomes a reduce-scatter, a broadcast a
-// reduction. The tree by which a block spread from its owner becomes the tree by which its parts flow back and are summed.
+// Played backwards, with every copy turned into an addition: an all-gather becomes a
+// reduce-scatter, a broadcast a reduction. The tree by which a block spread from its owner becomes
+// the tree by which its parts flow back and are summed.
 [[nodiscard]] Schedule backwards(Schedule spreading);
 
 // The number of rounds a doubling needs to reach every rank: 0 for 1 rank, 3 for 5 to 8.

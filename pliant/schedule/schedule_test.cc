@@ -30,7 +30,9 @@ std::set<int> all_ranks(int size) {
   return all;
 }
 
-std::string name(const Builder& builder) { return std::string(to_string(builder.collective)) + " " + std::string(builder.name); }
+std::string name(const Builder& builder) {
+  return std::string(to_string(builder.collective)) + " " + std::string(builder.name);
+}
 
 // Messages and blocks that the busiest rank sends.
 struct Traffic {
@@ -49,27 +51,35 @@ Traffic busiest(const std::vector<Schedule>& ranks) {
   return most;
 }
 
-// Who holds what at the start: everyone's own part of everything, everyone its own block, or the root everything.
+// Who holds what at the start: everyone's own part of everything, everyone its own block, or the
+// root everything.
 Holdings start(const Builder& builder, const Shape& shape, Expressions& expressions) {
   const int blocks = builder.blocks(shape);
-  Holdings held(static_cast<std::size_t>(shape.size), std::vector<int>(static_cast<std::size_t>(blocks), kNothing));
+  Holdings held(static_cast<std::size_t>(shape.size),
+                std::vector<int>(static_cast<std::size_t>(blocks), kNothing));
   for (int r = 0; r < shape.size; ++r) {
     for (int b = 0; b < blocks; ++b) {
       const bool holds = builder.collective == Collective::kBroadcast   ? r == shape.root
                          : builder.collective == Collective::kAllGather ? r == b
                                                                         : true;
-      if (holds) held[static_cast<std::size_t>(r)][static_cast<std::size_t>(b)] = expressions.contribution(r);
+      if (holds)
+        held[static_cast<std::size_t>(r)][static_cast<std::size_t>(b)] =
+            expressions.contribution(r);
     }
   }
   return held;
 }
 
 void expect_complete(const Builder& builder, const Shape& shape) {
-  SCOPED_TRACE(::testing::Message() << name(builder) << " N=" << shape.size << " root=" << shape.root << " segments=" << shape.segments);
+  SCOPED_TRACE(::testing::Message() << name(builder) << " N=" << shape.size
+                                    << " root=" << shape.root << " segments=" << shape.segments);
   Expressions expressions;
-  const Holdings held = testing::play(build_all(builder, shape), start(builder, shape, expressions), expressions);
+  const Holdings held =
+      testing::play(build_all(builder, shape), start(builder, shape, expressions), expressions);
   for (int b = 0; b < builder.blocks(shape); ++b) {
-    const auto at = [&](int rank) { return held[static_cast<std::size_t>(rank)][static_cast<std::size_t>(b)]; };
+    const auto at = [&](int rank) {
+      return held[static_cast<std::size_t>(rank)][static_cast<std::size_t>(b)];
+    };
     if (builder.collective == Collective::kReduceScatter) {
       EXPECT_EQ(expressions.ranks(at(b)), all_ranks(shape.size)) << "block " << b;
       continue;
@@ -78,9 +88,10 @@ void expect_complete(const Builder& builder, const Shape& shape) {
       ASSERT_NE(at(r), kNothing) << "rank " << r << " block " << b;
       EXPECT_EQ(at(r), at(0)) << "rank " << r << " holds another sum of block " << b;
     }
-    const std::set<int> wanted = builder.collective == Collective::kAllReduce   ? all_ranks(shape.size)
-                                 : builder.collective == Collective::kAllGather ? std::set<int>{b}
-                                                                                : std::set<int>{shape.root};
+    const std::set<int> wanted =
+        builder.collective == Collective::kAllReduce   ? all_ranks(shape.size)
+        : builder.collective == Collective::kAllGather ? std::set<int>{b}
+                                                       : std::set<int>{shape.root};
     EXPECT_EQ(expressions.ranks(at(0)), wanted) << "block " << b;
   }
 }
@@ -100,7 +111,8 @@ TEST(Schedules, EveryBlockArrivesCompleteOnceAndSummedAlikeEverywhere) {
 TEST(Schedules, RoundsAndBlocksAreWhatTheorySays) {
   for (int size : sizes()) {
     const int log = ceil_log2(size);
-    const auto expect = [&](Collective collective, const char* builder_name, int rounds, int blocks, int segments = 1) {
+    const auto expect = [&](Collective collective, const char* builder_name, int rounds, int blocks,
+                            int segments = 1) {
       const Builder& builder = find_builder(collective, builder_name);
       const Traffic traffic = busiest(build_all(builder, {size, 0, segments}));
       EXPECT_EQ(traffic.rounds, rounds) << name(builder) << " N=" << size;
@@ -125,11 +137,13 @@ TEST(Schedules, RoundsAndBlocksAreWhatTheorySays) {
 
 TEST(ScatterAllGatherBroadcast, TheRootSendsEachBlockOnceInTheScatter) {
   for (int size : sizes()) {
-    const Schedule root = find_builder(Collective::kBroadcast, "scatter-allgather").build(0, {size});
+    const Schedule root =
+        find_builder(Collective::kBroadcast, "scatter-allgather").build(0, {size});
     EXPECT_EQ(static_cast<int>(root.size()), 2 * ceil_log2(size));
     std::size_t scattered = 0;
     for (int r = 0; r < ceil_log2(size); ++r) {
-      for (const Move& move : root[static_cast<std::size_t>(r)].sends) scattered += move.blocks.size();
+      for (const Move& move : root[static_cast<std::size_t>(r)].sends)
+        scattered += move.blocks.size();
     }
     EXPECT_EQ(static_cast<int>(scattered), size - 1);
   }
@@ -139,8 +153,10 @@ TEST(DoubleTreeBroadcast, NobodySendsOrReceivesTwiceInARoundAndTheTailIsShort) {
   const int segments = 16;
   for (int size : sizes()) {
     if (size == 1) continue;
-    for (const Schedule& schedule : build_all(find_builder(Collective::kBroadcast, "double-tree"), {size, 0, segments})) {
-      // Each level of a tree delays by one or two rounds; the tree over N-1 ranks has at most ceil(log2 N) levels.
+    for (const Schedule& schedule :
+         build_all(find_builder(Collective::kBroadcast, "double-tree"), {size, 0, segments})) {
+      // Each level of a tree delays by one or two rounds; the tree over N-1 ranks has at most
+      // ceil(log2 N) levels.
       EXPECT_LE(static_cast<int>(schedule.size()), segments + 2 * ceil_log2(size)) << "N=" << size;
       for (const Round& round : schedule) {
         EXPECT_LE(round.sends.size(), 1U);
@@ -155,8 +171,10 @@ TEST(Schedules, ABadRankRootOrSegmentCountIsRefused) {
     EXPECT_THROW((void)builder.build(4, {4}), ContractError) << name(builder);
     EXPECT_THROW((void)builder.build(-1, {4}), ContractError) << name(builder);
   }
-  EXPECT_THROW((void)find_builder(Collective::kBroadcast, "chain").build(0, {4, 4, 1}), ContractError);
-  EXPECT_THROW((void)find_builder(Collective::kBroadcast, "chain").build(0, {4, 0, 0}), ContractError);
+  EXPECT_THROW((void)find_builder(Collective::kBroadcast, "chain").build(0, {4, 4, 1}),
+               ContractError);
+  EXPECT_THROW((void)find_builder(Collective::kBroadcast, "chain").build(0, {4, 0, 0}),
+               ContractError);
 }
 
 TEST(Catalogue, AnUnknownNameIsAnsweredWithTheNearestOne) {
@@ -164,17 +182,21 @@ TEST(Catalogue, AnUnknownNameIsAnsweredWithTheNearestOne) {
     (void)find_builder(Collective::kAllReduce, "halfing-doubling");
     FAIL() << "accepted";
   } catch (const InputError& e) {
-    EXPECT_STREQ(e.what(), "no all-reduce is called 'halfing-doubling' (did you mean 'halving-doubling'?)");
+    EXPECT_STREQ(e.what(),
+                 "no all-reduce is called 'halfing-doubling' (did you mean 'halving-doubling'?)");
   }
 }
 
 TEST(Draw, ShowsWhoSendsWhatToWhom) {
-  EXPECT_EQ(draw(build_all(find_builder(Collective::kAllReduce, "halving-doubling"), {4})),
-            "round   rank 0                rank 1                rank 2                rank 3\n"
-            "1       >2 [2-3]  <2 +[0-1]   >3 [2-3]  <3 +[0-1]   >0 [0-1]  <0 +[2-3]   >1 [0-1]  <1 +[2-3]\n"
-            "2       >1 [1]  <1 +[0]       >0 [0]  <0 +[1]       >3 [3]  <3 +[2]       >2 [2]  <2 +[3]\n"
-            "3       >1 [0]  <1 [1]        >0 [1]  <0 [0]        >3 [2]  <3 [3]        >2 [3]  <2 [2]\n"
-            "4       >2 [0-1]  <2 [2-3]    >3 [0-1]  <3 [2-3]    >0 [2-3]  <0 [0-1]    >1 [2-3]  <1 [0-1]\n");
+  EXPECT_EQ(
+      draw(build_all(find_builder(Collective::kAllReduce, "halving-doubling"), {4})),
+      "round   rank 0                rank 1                rank 2                rank 3\n"
+      "1       >2 [2-3]  <2 +[0-1]   >3 [2-3]  <3 +[0-1]   >0 [0-1]  <0 +[2-3]   >1 [0-1]  <1 "
+      "+[2-3]\n"
+      "2       >1 [1]  <1 +[0]       >0 [0]  <0 +[1]       >3 [3]  <3 +[2]       >2 [2]  <2 +[3]\n"
+      "3       >1 [0]  <1 [1]        >0 [1]  <0 [0]        >3 [2]  <3 [3]        >2 [3]  <2 [2]\n"
+      "4       >2 [0-1]  <2 [2-3]    >3 [0-1]  <3 [2-3]    >0 [2-3]  <0 [0-1]    >1 [2-3]  <1 "
+      "[0-1]\n");
 }
 
 }  // namespace

@@ -15,27 +15,35 @@ namespace {
 comm::Floats floats_of(const at::Tensor& tensor) {
   require(tensor.scalar_type() == at::kFloat && tensor.is_contiguous() && tensor.device().is_cpu(),
           "desk: a tensor that is not float32 and contiguous in host memory");
-  return {{tensor.mutable_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())}, std::make_shared<at::Tensor>(tensor)};
+  return {{tensor.mutable_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())},
+          std::make_shared<at::Tensor>(tensor)};
 }
 
 }  // namespace
 
-Desk::Desk(c10::intrusive_ptr<::c10d::Backend> backend, const c10::intrusive_ptr<::c10d::Store>& store, std::optional<Seconds> deadline)
-    : communicator_(
-          comm::c10d::over(std::move(backend), {.store = c10::make_intrusive<::c10d::PrefixStore>("desk", store), .common = store})),
+Desk::Desk(c10::intrusive_ptr<::c10d::Backend> backend,
+           const c10::intrusive_ptr<::c10d::Store>& store, std::optional<Seconds> deadline)
+    : communicator_(comm::c10d::over(
+          std::move(backend),
+          {.store = c10::make_intrusive<::c10d::PrefixStore>("desk", store), .common = store})),
       deadline_(deadline) {}
 
-std::vector<std::string> Desk::gather(const std::string& mine) { return engine::gather_texts(*communicator_, mine, deadline_); }
+std::vector<std::string> Desk::gather(const std::string& mine) {
+  return engine::gather_texts(*communicator_, mine, deadline_);
+}
 
 void Desk::sum(const at::Tensor& tensor) {
   exchange::Workspace workspace;
-  exchange::all_reduce(*communicator_, floats_of(tensor), "halving-doubling", workspace, {.deadline = deadline_});
+  exchange::all_reduce(*communicator_, floats_of(tensor), "halving-doubling", workspace,
+                       {.deadline = deadline_});
 }
 
 void Desk::broadcast(const at::Tensor& tensor) {
   exchange::Workspace workspace;
-  const auto& builder = schedule::find_builder(schedule::Collective::kBroadcast, "scatter-allgather");
-  exchange::run_dense(*communicator_, builder, {communicator_->size()}, floats_of(tensor), workspace, {.deadline = deadline_});
+  const auto& builder =
+      schedule::find_builder(schedule::Collective::kBroadcast, "scatter-allgather");
+  exchange::run_dense(*communicator_, builder, {communicator_->size()}, floats_of(tensor),
+                      workspace, {.deadline = deadline_});
 }
 
 }  // namespace pliant::native

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Small collectives of the training thread, over a group of its own: lanes never sit here. A rank that fails here is found and
-// named like one that fails in an exchange.
+// Small collectives of the training thread, over a group of its own: lanes never sit here. A rank
+// that fails here is found and named like one that fails in an exchange.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,15 +17,16 @@ namespace pliant::native {
 
 class Desk {
  public:
-  Desk(c10::intrusive_ptr<::c10d::Backend> backend, const c10::intrusive_ptr<::c10d::Store>& store, std::optional<Seconds> deadline);
+  Desk(c10::intrusive_ptr<::c10d::Backend> backend, const c10::intrusive_ptr<::c10d::Store>& store,
+       std::optional<Seconds> deadline);
 
   [[nodiscard]] int rank() const { return communicator_->rank(); }
   [[nodiscard]] int size() const { return communicator_->size(); }
 
   // Collective, without the GIL.
   [[nodiscard]] std::vector<std::string> gather(const std::string& mine);  // everybody's, by rank
-  void sum(const at::Tensor& tensor);                                      // in place, the same bits on all ranks
-  void broadcast(const at::Tensor& tensor);                                // rank 0's
+  void sum(const at::Tensor& tensor);        // in place, the same bits on all ranks
+  void broadcast(const at::Tensor& tensor);  // rank 0's
  private:
   std::unique_ptr<comm::Communicator> communicator_;
   std::optional<Seconds> deadline_;

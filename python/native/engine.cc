@@ -22,33 +22,40 @@ namespace {
 
 engine::Communicators communicators(const Groups& groups) {
   engine::Communicators made;
-  // Each leaves its words in a place of its own, since lanes wait for different peers at the same time, and the first in one
-  // for all.
+  // Each leaves its words in a place of its own, since lanes wait for different peers at the same
+  // time, and the first in one for all.
   const auto over = [&](const auto& backend, const std::string& name) {
-    return comm::c10d::over(backend, {.store = c10::make_intrusive<::c10d::PrefixStore>(name, groups.store), .common = groups.store});
+    return comm::c10d::over(backend,
+                            {.store = c10::make_intrusive<::c10d::PrefixStore>(name, groups.store),
+                             .common = groups.store});
   };
-  for (const auto& lane : groups.lanes) made.lanes.push_back(over(lane, fmt::format("lane{}", made.lanes.size())));
+  for (const auto& lane : groups.lanes)
+    made.lanes.push_back(over(lane, fmt::format("lane{}", made.lanes.size())));
   made.control = over(groups.control, "control");
   return made;
 }
 
 // What must be alike besides the number of entries.
 std::string shape_of(const at::Tensor& parameter) {
-  return fmt::format("{} as {}, strides {}", c10::toString(parameter.scalar_type()), c10::str(parameter.sizes()),
-                     c10::str(parameter.strides()));
+  return fmt::format("{} as {}, strides {}", c10::toString(parameter.scalar_type()),
+                     c10::str(parameter.sizes()), c10::str(parameter.strides()));
 }
 
-std::vector<engine::Parameter> describe(const std::vector<std::string>& names, const std::vector<at::Tensor>& parameters) {
+std::vector<engine::Parameter> describe(const std::vector<std::string>& names,
+                                        const std::vector<at::Tensor>& parameters) {
   std::vector<engine::Parameter> described;
   for (std::size_t p = 0; p < parameters.size(); ++p) {
-    described.push_back({names.at(p), static_cast<std::size_t>(parameters[p].numel()), shape_of(parameters[p])});
+    described.push_back(
+        {names.at(p), static_cast<std::size_t>(parameters[p].numel()), shape_of(parameters[p])});
   }
   return described;
 }
 
-std::unordered_map<const at::TensorImpl*, int> places_of(const std::vector<at::Tensor>& parameters) {
+std::unordered_map<const at::TensorImpl*, int> places_of(
+    const std::vector<at::Tensor>& parameters) {
   std::unordered_map<const at::TensorImpl*, int> places;
-  for (const at::Tensor& parameter : parameters) places.emplace(parameter.unsafeGetTensorImpl(), static_cast<int>(places.size()));
+  for (const at::Tensor& parameter : parameters)
+    places.emplace(parameter.unsafeGetTensorImpl(), static_cast<int>(places.size()));
   return places;
 }
 
@@ -57,8 +64,8 @@ std::span<const float> floats_of(const std::optional<at::Tensor>& tensor) {
   return {tensor->const_data_ptr<float>(), static_cast<std::size_t>(tensor->numel())};
 }
 
-// One bucket on its way: the frame's tensor, the floats that are exchanged (the same memory, or a copy if the frame's type is
-// another), and what was taken out of them beforehand.
+// One bucket on its way: the frame's tensor, the floats that are exchanged (the same memory, or a
+// copy if the frame's type is another), and what was taken out of them beforehand.
 struct Journey {
   at::Tensor bucket;
   at::Tensor floats;
@@ -88,27 +95,34 @@ struct Journey {
     return floats.narrow(0, pieces[i].gradient.data() - floats.const_data_ptr<float>(),
                          static_cast<std::int64_t>(pieces[i].gradient.size()));
   }
-  static at::Tensor flat(const at::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}); }
+  static at::Tensor flat(const at::Tensor& tensor) {
+    return tensor.as_strided({tensor.numel()}, {1});
+  }
 };
 
 void begin_range(Journey& journey, const Engine& engine) {
   if (!journey.range.isActive()) return;
   journey.range._setAsync();
-  journey.range.before(fmt::format("pliant::exchange {} entries, {}", journey.floats.numel(), to_string(engine.plan())));
+  journey.range.before(fmt::format("pliant::exchange {} entries, {}", journey.floats.numel(),
+                                   to_string(engine.plan())));
 }
 
 }  // namespace
 
-TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
-                           engine::Options options, const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers)
+TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names,
+                           std::vector<at::Tensor> parameters, engine::Options options,
+                           const std::vector<std::string>& buffer_names,
+                           const std::vector<at::Tensor>& buffers)
     : returned_(std::make_shared<Returned>(parameters)),
       places_(places_of(parameters)),
-      engine_(communicators(groups), describe(names, parameters), std::move(options), describe(buffer_names, buffers)) {}
+      engine_(communicators(groups), describe(names, parameters), std::move(options),
+              describe(buffer_names, buffers)) {}
 
 bool TensorEngine::is_dense() const { return engine_.plan().scheme == plan::Scheme::kDense; }
 
-std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(const py::object& bucket, const std::vector<at::Tensor>& parameters,
-                                                                      const py::object& value, py::object land) {
+std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(
+    const py::object& bucket, const std::vector<at::Tensor>& parameters, const py::object& value,
+    py::object land) {
   const auto journey = std::make_shared<Journey>();
   journey->bucket = py::cast<at::Tensor>(bucket);
   journey->returned = returned_;
@@ -116,40 +130,47 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(const py::
   const auto future = journey->completion->future();
 
   const py::gil_scoped_release no_gil;
-  journey->floats = journey->bucket.scalar_type() == at::kFloat ? journey->bucket : journey->bucket.to(at::kFloat);
-  require(journey->floats.is_contiguous() && journey->floats.device().is_cpu(), "submit: a bucket that is not contiguous in host memory");
+  journey->floats = journey->bucket.scalar_type() == at::kFloat ? journey->bucket
+                                                                : journey->bucket.to(at::kFloat);
+  require(journey->floats.is_contiguous() && journey->floats.device().is_cpu(),
+          "submit: a bucket that is not contiguous in host memory");
   const bool dense = is_dense();
   float* at = journey->floats.mutable_data_ptr<float>();
   const float* end = at + journey->floats.numel();
   for (const at::Tensor& parameter : parameters) {
     const auto place = places_.find(parameter.unsafeGetTensorImpl());
-    require(place != places_.end(), "submit: a parameter of shape {} that the model did not have when it was attached",
+    require(place != places_.end(),
+            "submit: a parameter of shape {} that the model did not have when it was attached",
             c10::str(parameter.sizes()));
     const auto size = static_cast<std::size_t>(parameter.numel());
-    require(size <= static_cast<std::size_t>(end - at), "submit: a bucket of {} entries is too small for its parameters",
+    require(size <= static_cast<std::size_t>(end - at),
+            "submit: a bucket of {} entries is too small for its parameters",
             journey->floats.numel());
-    journey->carried.push_back(dense ? std::nullopt : returned_->carried(static_cast<std::size_t>(place->second)));
+    journey->carried.push_back(dense ? std::nullopt
+                                     : returned_->carried(static_cast<std::size_t>(place->second)));
     journey->pieces.push_back({place->second, {at, size}, floats_of(journey->carried.back())});
     at += size;
   }
-  require(at == end, "submit: a bucket of {} entries is too large for its parameters", journey->floats.numel());
+  require(at == end, "submit: a bucket of {} entries is too large for its parameters",
+          journey->floats.numel());
   begin_range(*journey, engine_);
   journey->depart();
-  engine_.submit(
-      {.pieces = journey->pieces, .owner = std::make_shared<at::Tensor>(journey->floats), .done = [journey](const std::exception_ptr& why) {
-         std::exception_ptr failure = why;
-         try {
-           if (!failure) journey->arrive();
-         } catch (...) {
-           failure = std::current_exception();
-         }
-         journey->range.end();
-         if (failure) {
-           journey->completion->fail(failure);
-         } else {
-           journey->completion->succeed();
-         }
-       }});
+  engine_.submit({.pieces = journey->pieces,
+                  .owner = std::make_shared<at::Tensor>(journey->floats),
+                  .done = [journey](const std::exception_ptr& why) {
+                    std::exception_ptr failure = why;
+                    try {
+                      if (!failure) journey->arrive();
+                    } catch (...) {
+                      failure = std::current_exception();
+                    }
+                    journey->range.end();
+                    if (failure) {
+                      journey->completion->fail(failure);
+                    } else {
+                      journey->completion->succeed();
+                    }
+                  }});
   return future;
 }
 
@@ -161,7 +182,8 @@ void TensorEngine::begin_backward() {
   }
 }
 
-engine::Stepped TensorEngine::step(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+engine::Stepped TensorEngine::step(const std::vector<at::Tensor>& parameters,
+                                   const std::vector<at::Tensor>& buffers) {
   RECORD_USER_SCOPE("pliant::step");
   const Memories memories(parameters, buffers);
   const engine::Stepped stepped = engine_.step(memories.model());
@@ -169,21 +191,24 @@ engine::Stepped TensorEngine::step(const std::vector<at::Tensor>& parameters, co
   return stepped;
 }
 
-void TensorEngine::settle(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+void TensorEngine::settle(const std::vector<at::Tensor>& parameters,
+                          const std::vector<at::Tensor>& buffers) {
   RECORD_USER_SCOPE("pliant::settle");
   const Memories memories(parameters, buffers);
   engine_.settle(memories.model());
   memories.note_writing();
 }
 
-void TensorEngine::meet(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+void TensorEngine::meet(const std::vector<at::Tensor>& parameters,
+                        const std::vector<at::Tensor>& buffers) {
   RECORD_USER_SCOPE("pliant::settle");
   const Memories memories(parameters, buffers);
   engine_.meet(memories.model());
   memories.note_writing();
 }
 
-void TensorEngine::rebase(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers) {
+void TensorEngine::rebase(const std::vector<at::Tensor>& parameters,
+                          const std::vector<at::Tensor>& buffers) {
   engine_.rebase(Memories(parameters, buffers).model());
 }
 

@@ -27,21 +27,27 @@ struct Groups {  // one per lane and one for control, of the same ranks
 class TensorEngine {
  public:
   // Collective. Without the GIL.
-  TensorEngine(Groups groups, const std::vector<std::string>& names, std::vector<at::Tensor> parameters, engine::Options options,
-               const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers);
+  TensorEngine(Groups groups, const std::vector<std::string>& names,
+               std::vector<at::Tensor> parameters, engine::Options options,
+               const std::vector<std::string>& buffer_names,
+               const std::vector<at::Tensor>& buffers);
 
-  // Averages a flat bucket in place: the gradients of these parameters, side by side. With the GIL, which it lets go. The future's value
-  // is the bucket, or another value that `land` makes of it: called without arguments once the average is there.
-  std::shared_ptr<torch::jit::PythonFutureWrapper> submit(const pybind11::object& bucket, const std::vector<at::Tensor>& parameters,
-                                                          const pybind11::object& value, pybind11::object land);
+  // Averages a flat bucket in place: the gradients of these parameters, side by side. With the GIL,
+  // which it lets go. The future's value is the bucket, or another value that `land` makes of it:
+  // called without arguments once the average is there.
+  std::shared_ptr<torch::jit::PythonFutureWrapper> submit(const pybind11::object& bucket,
+                                                          const std::vector<at::Tensor>& parameters,
+                                                          const pybind11::object& value,
+                                                          pybind11::object land);
 
   // A backward is about to add to .grad.
   void begin_backward();
   [[nodiscard]] std::optional<double> rescaled() const { return returned_->rescaled(); }
 
-  // Kind updates. Tensors are float32, dense in host memory, in the engine's order; those written to have a new version for
-  // autograd afterwards. Without the GIL.
-  engine::Stepped step(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
+  // Kind updates. Tensors are float32, dense in host memory, in the engine's order; those written
+  // to have a new version for autograd afterwards. Without the GIL.
+  engine::Stepped step(const std::vector<at::Tensor>& parameters,
+                       const std::vector<at::Tensor>& buffers);
   void settle(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
   void meet(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
   void rebase(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);

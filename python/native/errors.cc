@@ -27,8 +27,10 @@ void set(const comm::CommError& error) {
   const py::object type = py::module_::import("pliant.errors").attr("CommError");
   const py::object value = type(error.what());
   value.attr("rank") = failure.rank;
-  value.attr("peer") = failure.peer < 0 ? py::object(py::none()) : py::object(py::int_(failure.peer));
-  value.attr("culprit") = failure.culprit ? py::object(py::int_(*failure.culprit)) : py::object(py::none());
+  value.attr("peer") =
+      failure.peer < 0 ? py::object(py::none()) : py::object(py::int_(failure.peer));
+  value.attr("culprit") =
+      failure.culprit ? py::object(py::int_(*failure.culprit)) : py::object(py::none());
   value.attr("epoch") = failure.place.epoch;
   PyErr_SetObject(type.ptr(), value.ptr());
 }
@@ -66,7 +68,8 @@ std::exception_ptr as_python_error(const std::exception_ptr& why) {
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
   } catch (...) {
-    PyErr_SetString(PyExc_RuntimeError, "pliant: an exception that is none of the standard library's");
+    PyErr_SetString(PyExc_RuntimeError,
+                    "pliant: an exception that is none of the standard library's");
   }
   return std::make_exception_ptr(py::error_already_set());
 }

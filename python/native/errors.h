@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Our exceptions as Python's: each kind of failure is the class of that name in pliant.errors, with the same text.
+// Our exceptions as Python's: each kind of failure is the class of that name in pliant.errors, with
+// the same text.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -9,7 +10,8 @@
 
 namespace pliant::native {
 
-// Makes what is thrown by any bound function one of pliant.errors; what a person typed becomes ValueError.
+// Makes what is thrown by any bound function one of pliant.errors; what a person typed becomes
+// ValueError.
 void register_errors();
 
 // The same for an exception that is not thrown here: a pybind11::error_already_set. With the GIL.

@@ -23,8 +23,9 @@ float entry(const at::Tensor& tensor, std::span<const std::int64_t> layout, std:
     if (size > 1) offset += at / layout[d] % size * tensor.stride(static_cast<std::int64_t>(d));
   }
   float value = 0;
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, tensor.scalar_type(), "pliant_entry",
-                                  [&] { value = static_cast<float>(tensor.const_data_ptr<scalar_t>()[offset]); });
+  AT_DISPATCH_FLOATING_TYPES_AND2(
+      at::kHalf, at::kBFloat16, tensor.scalar_type(), "pliant_entry",
+      [&] { value = static_cast<float>(tensor.const_data_ptr<scalar_t>()[offset]); });
   return value;
 }
 

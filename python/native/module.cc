@@ -29,7 +29,8 @@ namespace {
 
 using NoGil = py::call_guard<py::gil_scoped_release>;
 
-// torch's own classes keep their objects by holders of torch's; ours shares the count that is inside the object.
+// torch's own classes keep their objects by holders of torch's; ours shares the count that is
+// inside the object.
 template <typename T>
 c10::intrusive_ptr<T> shared(const py::handle& object) {
   return c10::intrusive_ptr<T>::unsafe_reclaim_from_nonowning(py::cast<T*>(object));
@@ -52,21 +53,23 @@ void warm_up_for(engine::Options& options, std::optional<std::int64_t> steps, bo
   options.control.warm_up_steps = *steps;
 }
 
-void steer(engine::Options& options, const std::string& policy, const std::map<std::string, double>& dials) {
+void steer(engine::Options& options, const std::string& policy,
+           const std::map<std::string, double>& dials) {
   options.control.policy = engine::parse_policy(policy);
   for (const auto& [name, value] : dials) engine::turn_dial(options, name, value);
 }
 
-std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, const py::object& control, const py::object& store,
-                                          const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
-                                          const std::string& plan, std::optional<double> deadline, int check_every,
-                                          std::optional<std::int64_t> warm_up, bool ramp, double clip_norm, bool adam, bool shared_scheme,
-                                          std::vector<std::pair<std::string, std::string>> facts, py::object log, bool updates,
-                                          const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers,
-                                          std::string run_log, std::string run_name, std::vector<std::string> command,
-                                          std::vector<std::pair<std::string, std::string>> versions,
-                                          std::vector<std::pair<std::string, std::string>> run_options, bool watched, std::string objection,
-                                          const std::string& policy, const std::map<std::string, double>& dials) {
+std::unique_ptr<TensorEngine> make_engine(
+    const std::vector<py::object>& lanes, const py::object& control, const py::object& store,
+    const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
+    const std::string& plan, std::optional<double> deadline, int check_every,
+    std::optional<std::int64_t> warm_up, bool ramp, double clip_norm, bool adam, bool shared_scheme,
+    std::vector<std::pair<std::string, std::string>> facts, py::object log, bool updates,
+    const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers,
+    std::string run_log, std::string run_name, std::vector<std::string> command,
+    std::vector<std::pair<std::string, std::string>> versions,
+    std::vector<std::pair<std::string, std::string>> run_options, bool watched,
+    std::string objection, const std::string& policy, const std::map<std::string, double>& dials) {
   Groups groups{.control = shared<::c10d::Backend>(control), .store = shared<::c10d::Store>(store)};
   for (const py::object& lane : lanes) groups.lanes.push_back(shared<::c10d::Backend>(lane));
   engine::Options options{.pins = plan::parse_pins(plan),
@@ -88,7 +91,8 @@ std::unique_ptr<TensorEngine> make_engine(const std::vector<py::object>& lanes, 
   warm_up_for(options, warm_up, ramp);
   steer(options, policy, dials);
   const py::gil_scoped_release no_gil;
-  return std::make_unique<TensorEngine>(std::move(groups), names, std::move(parameters), std::move(options), buffer_names, buffers);
+  return std::make_unique<TensorEngine>(std::move(groups), names, std::move(parameters),
+                                        std::move(options), buffer_names, buffers);
 }
 
 // Of the bytes, tensor after tensor; the same for tensors that are equal bit for bit.
@@ -96,7 +100,8 @@ std::int64_t hash_of(const std::vector<at::Tensor>& tensors) {
   std::uint64_t all = 0;
   for (const at::Tensor& tensor : tensors) {
     const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
-    all = pliant::hash({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}, all);
+    all =
+        pliant::hash({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}, all);
   }
   return static_cast<std::int64_t>(all);
 }
@@ -114,11 +119,16 @@ void bind_values(py::module_& module) {
       .def_readonly("own_steps", &engine::Summary::own_steps)
       .def_readonly("exchanges", &engine::Summary::exchanges)
       .def_readonly("voids", &engine::Summary::voids)
-      .def_property_readonly("sent", [](const engine::Summary& summary) { return summary.sent.value; })
-      .def_property_readonly("control_sent", [](const engine::Summary& summary) { return summary.control_sent.value; })
-      .def_property_readonly("control_time", [](const engine::Summary& summary) { return summary.control_time.value; })
-      .def_property_readonly("on_the_wire", [](const engine::Summary& summary) { return summary.on_the_wire.value; })
-      .def_property_readonly("coding", [](const engine::Summary& summary) { return summary.coding.value; })
+      .def_property_readonly("sent",
+                             [](const engine::Summary& summary) { return summary.sent.value; })
+      .def_property_readonly(
+          "control_sent", [](const engine::Summary& summary) { return summary.control_sent.value; })
+      .def_property_readonly(
+          "control_time", [](const engine::Summary& summary) { return summary.control_time.value; })
+      .def_property_readonly(
+          "on_the_wire", [](const engine::Summary& summary) { return summary.on_the_wire.value; })
+      .def_property_readonly("coding",
+                             [](const engine::Summary& summary) { return summary.coding.value; })
       .def_readonly("updated_fraction", &engine::Summary::updated_fraction)
       .def_readonly("gain", &engine::Summary::gain)
       .def_readonly("lengthening", &engine::Summary::lengthening)
@@ -132,24 +142,31 @@ void bind_values(py::module_& module) {
 
 void bind_engine(py::module_& module) {
   py::class_<TensorEngine>(module, "Engine")
-      .def(py::init(&make_engine), py::kw_only(), py::arg("lanes"), py::arg("control"), py::arg("store"), py::arg("names"),
-           py::arg("parameters"), py::arg("plan"), py::arg("deadline"), py::arg("check_every"), py::arg("warm_up"), py::arg("ramp"),
-           py::arg("clip_norm"), py::arg("adam"), py::arg("shared"), py::arg("facts"), py::arg("log"), py::arg("updates") = false,
-           py::arg("buffer_names") = std::vector<std::string>{}, py::arg("buffers") = std::vector<at::Tensor>{}, py::arg("run_log") = "",
+      .def(py::init(&make_engine), py::kw_only(), py::arg("lanes"), py::arg("control"),
+           py::arg("store"), py::arg("names"), py::arg("parameters"), py::arg("plan"),
+           py::arg("deadline"), py::arg("check_every"), py::arg("warm_up"), py::arg("ramp"),
+           py::arg("clip_norm"), py::arg("adam"), py::arg("shared"), py::arg("facts"),
+           py::arg("log"), py::arg("updates") = false,
+           py::arg("buffer_names") = std::vector<std::string>{},
+           py::arg("buffers") = std::vector<at::Tensor>{}, py::arg("run_log") = "",
            py::arg("run_name") = "", py::arg("command") = std::vector<std::string>{},
            py::arg("versions") = std::vector<std::pair<std::string, std::string>>{},
-           py::arg("run_options") = std::vector<std::pair<std::string, std::string>>{}, py::arg("watched") = false,
-           py::arg("objection") = "", py::arg("policy") = "auto", py::arg("dials") = std::map<std::string, double>{})
-      .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"), py::arg("value") = py::none(),
-           py::arg("land") = py::none())
+           py::arg("run_options") = std::vector<std::pair<std::string, std::string>>{},
+           py::arg("watched") = false, py::arg("objection") = "", py::arg("policy") = "auto",
+           py::arg("dials") = std::map<std::string, double>{})
+      .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"),
+           py::arg("value") = py::none(), py::arg("land") = py::none())
       .def("begin_backward", &TensorEngine::begin_backward, NoGil())
       .def("rescaled", &TensorEngine::rescaled, NoGil())
       .def(
           "begin_step", [](TensorEngine& self) { self.engine().begin_step(); }, NoGil())
       .def(
           "end_step", [](TensorEngine& self) { self.engine().end_step(); }, NoGil())
-      .def_property_readonly("is_updates", [](TensorEngine& self) { return self.engine().kind() == plan::Kind::kUpdates; })
-      .def_property_readonly("lengthening", [](TensorEngine& self) { return self.engine().lengthening(); })
+      .def_property_readonly(
+          "is_updates",
+          [](TensorEngine& self) { return self.engine().kind() == plan::Kind::kUpdates; })
+      .def_property_readonly("lengthening",
+                             [](TensorEngine& self) { return self.engine().lengthening(); })
       .def("step", &TensorEngine::step, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("settle", &TensorEngine::settle, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("meet", &TensorEngine::meet, NoGil(), py::arg("parameters"), py::arg("buffers"))
@@ -158,37 +175,58 @@ void bind_engine(py::module_& module) {
       .def(
           "base", [](TensorEngine& self) { return tensors_of(self.engine().base()); }, NoGil())
       .def(
-          "agreed_buffers", [](TensorEngine& self) { return tensors_of(self.engine().agreed_buffers()); }, NoGil())
+          "agreed_buffers",
+          [](TensorEngine& self) { return tensors_of(self.engine().agreed_buffers()); }, NoGil())
       .def(
-          "note_rates", [](TensorEngine& self, std::uint32_t rates) { self.engine().note_rates(rates); }, py::arg("rates"))
+          "note_rates",
+          [](TensorEngine& self, std::uint32_t rates) { self.engine().note_rates(rates); },
+          py::arg("rates"))
       .def(
-          "set_plan", [](TensorEngine& self, const std::string& pins) { self.engine().set_plan(plan::parse_pins(pins)); }, NoGil(),
-          py::arg("plan"))
+          "set_plan",
+          [](TensorEngine& self, const std::string& pins) {
+            self.engine().set_plan(plan::parse_pins(pins));
+          },
+          NoGil(), py::arg("plan"))
       .def(
           "tell_network",
           [](TensorEngine& self, const std::optional<std::string>& link) {
-            self.engine().tell_network(link ? std::optional(plan::parse_link(*link, "the network")) : std::nullopt);
+            self.engine().tell_network(link ? std::optional(plan::parse_link(*link, "the network"))
+                                            : std::nullopt);
           },
           NoGil(), py::arg("link"))
-      .def_property_readonly("plan", py::cpp_function([](TensorEngine& self) { return to_string(self.engine().plan()); }, NoGil()))
+      .def_property_readonly(
+          "plan", py::cpp_function(
+                      [](TensorEngine& self) { return to_string(self.engine().plan()); }, NoGil()))
       .def(
           "summary", [](TensorEngine& self) { return self.engine().summary(); }, NoGil())
       .def(
           "state", [](TensorEngine& self) { return self.engine().state(); }, NoGil())
       .def(
-          "restore", [](TensorEngine& self, const engine::State& state) { self.engine().restore(state); }, NoGil(), py::arg("state"))
+          "restore",
+          [](TensorEngine& self, const engine::State& state) { self.engine().restore(state); },
+          NoGil(), py::arg("state"))
       .def(
-          "rescale", [](TensorEngine& self, double factor) { self.engine().rescale(factor); }, NoGil(), py::arg("factor"))
+          "rescale", [](TensorEngine& self, double factor) { self.engine().rescale(factor); },
+          NoGil(), py::arg("factor"))
       .def(
-          "set_clip_norm", [](TensorEngine& self, double norm) { self.engine().set_clip_norm(norm); }, NoGil(), py::arg("norm"))
+          "set_clip_norm",
+          [](TensorEngine& self, double norm) { self.engine().set_clip_norm(norm); }, NoGil(),
+          py::arg("norm"))
       .def(
-          "note", [](TensorEngine& self, const std::vector<std::pair<std::string, double>>& values) { self.engine().note(values); },
+          "note",
+          [](TensorEngine& self, const std::vector<std::pair<std::string, double>>& values) {
+            self.engine().note(values);
+          },
           NoGil(), py::arg("values"))
       .def(
-          "phase", [](TensorEngine& self, const std::string& name) { self.engine().phase(name); }, NoGil(), py::arg("name"))
+          "phase", [](TensorEngine& self, const std::string& name) { self.engine().phase(name); },
+          NoGil(), py::arg("name"))
       .def(
-          "message", [](TensorEngine& self, const std::string& text) { self.engine().message(engine::Severity::kWarning, text); }, NoGil(),
-          py::arg("text"))
+          "message",
+          [](TensorEngine& self, const std::string& text) {
+            self.engine().message(engine::Severity::kWarning, text);
+          },
+          NoGil(), py::arg("text"))
       .def(
           "latest", [](TensorEngine& self) { return self.engine().latest(); }, NoGil())
       .def(
@@ -205,7 +243,8 @@ std::vector<std::string> simd_targets() {
 void bind_desk(py::module_& module) {
   py::class_<Desk>(module, "Desk")
       .def(py::init([](const py::object& backend, const py::object& store, double deadline) {
-             return std::make_unique<Desk>(shared<::c10d::Backend>(backend), shared<::c10d::Store>(store), Seconds{deadline});
+             return std::make_unique<Desk>(shared<::c10d::Backend>(backend),
+                                           shared<::c10d::Store>(store), Seconds{deadline});
            }),
            py::arg("backend"), py::arg("store"), py::arg("deadline"))
       .def_property_readonly("rank", &Desk::rank)
@@ -235,7 +274,9 @@ PYBIND11_MODULE(_native, module) {
   module.attr("torch_version") = PLIANT_TORCH_VERSION;
   pliant::native::register_errors();
   module.def(
-      "read_plan", [](const std::string& text) { return to_string(pliant::plan::parse_pins(text)); }, pybind11::arg("text"));
+      "read_plan",
+      [](const std::string& text) { return to_string(pliant::plan::parse_pins(text)); },
+      pybind11::arg("text"));
   module.def(
       "check_steering",
       [](const std::string& policy, const std::map<std::string, double>& dials) {
@@ -244,12 +285,17 @@ PYBIND11_MODULE(_native, module) {
       },
       pybind11::arg("policy"), pybind11::arg("dials"));
   module.def(
-      "read_duration", [](const std::string& text, const std::string& what) { return pliant::parse_duration(text, what).value; },
+      "read_duration",
+      [](const std::string& text, const std::string& what) {
+        return pliant::parse_duration(text, what).value;
+      },
       pybind11::arg("text"), pybind11::arg("what"));
   module.def(
-      "size_text", [](std::int64_t bytes) { return to_string(pliant::Bytes{bytes}); }, pybind11::arg("bytes"));
+      "size_text", [](std::int64_t bytes) { return to_string(pliant::Bytes{bytes}); },
+      pybind11::arg("bytes"));
   module.def(
-      "duration_text", [](double seconds) { return to_string(pliant::Seconds{seconds}); }, pybind11::arg("seconds"));
+      "duration_text", [](double seconds) { return to_string(pliant::Seconds{seconds}); },
+      pybind11::arg("seconds"));
   module.def("layout", &pliant::native::layout, pybind11::arg("parameter"));
   module.def("simd_targets", &pliant::native::simd_targets);
   module.def("hash", &pliant::native::hash_of, pybind11::arg("tensors"));

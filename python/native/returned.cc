@@ -11,13 +11,16 @@
 namespace pliant::native {
 namespace {
 
-// One entry in each quarter of a parameter: a rescale that leaves all four in step is one of the whole gradient.
+// One entry in each quarter of a parameter: a rescale that leaves all four in step is one of the
+// whole gradient.
 constexpr std::size_t kGlimpses = 4;
 
 // Two factors are one if they agree to this: a product rounded to bfloat16 is off by at most 2^-9.
 constexpr double kAlike = 1.0 / 128;
 
-bool alike(double a, double b) { return std::abs(a - b) <= kAlike * std::max(std::abs(a), std::abs(b)); }
+bool alike(double a, double b) {
+  return std::abs(a - b) <= kAlike * std::max(std::abs(a), std::abs(b));
+}
 
 float rounded(float value, at::ScalarType type) {
   if (type == at::kBFloat16) return static_cast<float>(c10::BFloat16(value));
@@ -43,7 +46,8 @@ void Returned::remember(std::size_t parameter, std::span<const float> averages) 
     for (std::size_t i = averages.size() * quarter / kGlimpses; i < end; ++i) {
       if (averages[i] == 0) continue;
       const float value = rounded(averages[i], seat.parameter.scalar_type());
-      if (value != 0 && std::isfinite(value)) seat.glimpses.push_back({static_cast<std::int64_t>(i), value});
+      if (value != 0 && std::isfinite(value))
+        seat.glimpses.push_back({static_cast<std::int64_t>(i), value});
       break;
     }
   }
@@ -66,7 +70,8 @@ void Returned::carry() {
   const c10::NoGradGuard no_grad;
   for (Seat& seat : seats_) {
     const at::Tensor& gradient = seat.parameter.grad();
-    const bool held = gradient.defined() && !seat.glimpses.empty() && gradient.sizes() == seat.parameter.sizes() && !gradient.is_sparse();
+    const bool held = gradient.defined() && !seat.glimpses.empty() &&
+                      gradient.sizes() == seat.parameter.sizes() && !gradient.is_sparse();
     const std::optional<double> now = held ? factor(seat, gradient) : 0;
     if (seat.fresh && now && *now != 0) {
       at::Tensor copy = at::empty_strided(seat.parameter.sizes(), seat.layout, at::kFloat);
@@ -90,7 +95,9 @@ std::optional<double> Returned::rescaled() const {
   std::optional<double> found;
   for (const Seat& seat : seats_) {
     const at::Tensor& gradient = seat.parameter.grad();
-    if (!seat.fresh || seat.glimpses.empty() || !gradient.defined() || gradient.sizes() != seat.parameter.sizes()) continue;
+    if (!seat.fresh || seat.glimpses.empty() || !gradient.defined() ||
+        gradient.sizes() != seat.parameter.sizes())
+      continue;
     const auto here = factor(seat, gradient);
     if (!here || *here == 0 || *here == 1 || (found && !alike(*found, *here))) return std::nullopt;
     found = here;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What the hook gave back, seen through a few entries of each parameter: is it still what .grad holds?
+// What the hook gave back, seen through a few entries of each parameter: is it still what .grad
+// holds?
 //
-// Two backwards before one optimizer step: the second bucket holds the last average plus the new gradient. The average was
-// agreed on already, so only the rest is exchanged; `carried` is the copy that is taken out before and put back after.
+// Two backwards before one optimizer step: the second bucket holds the last average plus the new
+// gradient. The average was agreed on already, so only the rest is exchanged; `carried` is the copy
+// that is taken out before and put back after.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,14 +19,18 @@ class Returned {
  public:
   explicit Returned(std::vector<at::Tensor> parameters);
 
-  // The averages of one parameter, as they go back to the frame in its type. From a lane; a parameter is one lane's at a time.
+  // The averages of one parameter, as they go back to the frame in its type. From a lane; a
+  // parameter is one lane's at a time.
   void remember(std::size_t parameter, std::span<const float> averages);
 
-  // Before backward adds to .grad: what is in there that has been averaged already is copied, or forgotten if it was cleared.
+  // Before backward adds to .grad: what is in there that has been averaged already is copied, or
+  // forgotten if it was cleared.
   void carry();
   void carry_nothing();
   // Nothing, or a copy as flat as the gradient.
-  [[nodiscard]] const std::optional<at::Tensor>& carried(std::size_t parameter) const { return seats_[parameter].carried; }
+  [[nodiscard]] const std::optional<at::Tensor>& carried(std::size_t parameter) const {
+    return seats_[parameter].carried;
+  }
 
   // The one factor between what was returned and what .grad holds, if there is one and it is not 1.
   [[nodiscard]] std::optional<double> rescaled() const;
@@ -41,7 +47,8 @@ class Returned {
     bool fresh = false;  // returned, and no backward has begun since
     std::optional<at::Tensor> carried;
   };
-  // The factor for one parameter: 1 if untouched, 0 if cleared, nothing if entries differ by different factors.
+  // The factor for one parameter: 1 if untouched, 0 if cleared, nothing if entries differ by
+  // different factors.
   [[nodiscard]] static std::optional<double> factor(const Seat& seat, const at::Tensor& gradient);
 
   std::vector<Seat> seats_;

@@ -29,7 +29,9 @@ template <typename Class>
 void def_tensors(py::class_<Class>& bound, const char* name, Vectors Class::*member) {
   bound.def_property(
       name, [member](const Class& self) { return tensors_of(self.*member); },
-      [member](Class& self, const std::vector<at::Tensor>& tensors) { self.*member = vectors_of(tensors); });
+      [member](Class& self, const std::vector<at::Tensor>& tensors) {
+        self.*member = vectors_of(tensors);
+      });
 }
 
 }  // namespace
@@ -68,13 +70,18 @@ void bind_state(py::module_& module) {
       .def_readwrite("voted", &State::voted)
       .def_readwrite("last_norm", &State::last_norm)
       .def_property(
-          "common_share", [](const State& self) { return std::pair(self.common_share.with_others, self.common_share.if_alike); },
+          "common_share",
+          [](const State& self) {
+            return std::pair(self.common_share.with_others, self.common_share.if_alike);
+          },
           [](State& self, std::pair<double, double> energies) {
             self.common_share = {energies.first, energies.second};
           })
       .def_property(
           "kind", [](const State& self) { return std::string(to_string(self.kind)); },
-          [](State& self, const std::string& kind) { self.kind = kind == "updates" ? plan::Kind::kUpdates : plan::Kind::kGradients; })
+          [](State& self, const std::string& kind) {
+            self.kind = kind == "updates" ? plan::Kind::kUpdates : plan::Kind::kGradients;
+          })
       .def_readwrite("updates", &State::updates)
       .def_readwrite("own_steps", &State::own_steps)
       .def_readwrite("next_exchange", &State::next_exchange)

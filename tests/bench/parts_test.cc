@@ -23,7 +23,8 @@ namespace {
 using schedule::Collective;
 
 constexpr int kRanks = 3;
-constexpr std::array kAll = {Collective::kAllReduce, Collective::kReduceScatter, Collective::kAllGather, Collective::kBroadcast};
+constexpr std::array kAll = {Collective::kAllReduce, Collective::kReduceScatter,
+                             Collective::kAllGather, Collective::kBroadcast};
 
 // What every rank must end with, by the plainest means.
 std::vector<float> solved(const Problem& problem) {
@@ -31,13 +32,16 @@ std::vector<float> solved(const Problem& problem) {
   for (int rank = 0; rank < problem.ranks; ++rank) {
     std::vector<float> brought(problem.count);
     fill(problem, rank, brought);
-    const bool sums = problem.collective == Collective::kAllReduce || problem.collective == Collective::kReduceScatter;
+    const bool sums = problem.collective == Collective::kAllReduce ||
+                      problem.collective == Collective::kReduceScatter;
     const auto part = own_part(problem, rank, brought);
     const auto begin = static_cast<std::size_t>(part.data() - brought.data());
     for (std::size_t i = 0; i < problem.count; ++i) {
       if (sums) result[i] += brought[i];
-      if (problem.collective == Collective::kBroadcast && rank == problem.root) result[i] = brought[i];
-      if (problem.collective == Collective::kAllGather && i >= begin && i < begin + part.size()) result[i] = brought[i];
+      if (problem.collective == Collective::kBroadcast && rank == problem.root)
+        result[i] = brought[i];
+      if (problem.collective == Collective::kAllGather && i >= begin && i < begin + part.size())
+        result[i] = brought[i];
     }
   }
   return result;
@@ -144,7 +148,8 @@ TEST(Hollow, MessagesHaveTheirSizeAndNoMemoryOfTheirOwn) {
   EXPECT_EQ(blocks.outgoing({0, {0}}, schedule::OnArrival::kCopy).bytes.size(), 12U);
 }
 
-// One element that breaks the law on one rank, one whose bits differ: both are seen, and nothing else.
+// One element that breaks the law on one rank, one whose bits differ: both are seen, and nothing
+// else.
 TEST(Audit, CountsWhatIsLostAndWhatDiffers) {
   constexpr std::size_t kCount = 70'000;  // more than one chunk
   testing::run_ranks("audit", kRanks, [](comm::Communicator& communicator) {
@@ -170,10 +175,13 @@ TEST(Cheapest, HasThePinsAndTheLowestPriceOfAll) {
   EXPECT_TRUE(plan::matches(chosen, pins));
   const auto world = plan::uniform_world(8, link);
   const double price = model::price_exchange(chosen, count, count / 100, world).value;
-  for (const char* bcast : {"binomial", "chain segments=16", "double-tree segments=16", "scatter-allgather"}) {
+  for (const char* bcast :
+       {"binomial", "chain segments=16", "double-tree segments=16", "scatter-allgather"}) {
     for (const char* reduce : {"ring", "halving-doubling", "tree"}) {
-      const auto other = plan::parse_plan(fmt::format("gradients shared/star bcast={} reduce={} density=1% values=int8", bcast, reduce));
-      EXPECT_LE(price, model::price_exchange(other, count, count / 100, world).value * (1 + 1e-9)) << to_string(other);
+      const auto other = plan::parse_plan(fmt::format(
+          "gradients shared/star bcast={} reduce={} density=1% values=int8", bcast, reduce));
+      EXPECT_LE(price, model::price_exchange(other, count, count / 100, world).value * (1 + 1e-9))
+          << to_string(other);
     }
   }
 }
@@ -182,7 +190,8 @@ TEST(ParseCount, IsDecimal) {
   EXPECT_EQ(parse_count("25.56M", "--params"), 25'560'000U);
   EXPECT_EQ(parse_count("4k", "--params"), 4000U);
   EXPECT_EQ(parse_count("17", "--params"), 17U);
-  for (const char* bad : {"", "x", "1MiB", "-1", "1e12", "nan"}) EXPECT_THROW((void)parse_count(bad, "--params"), InputError) << bad;
+  for (const char* bad : {"", "x", "1MiB", "-1", "1e12", "nan"})
+    EXPECT_THROW((void)parse_count(bad, "--params"), InputError) << bad;
 }
 
 TEST(DrawGradient, DiffersFromRankToRankAndNotFromRunToRun) {

@@ -17,7 +17,8 @@ enum class Words {
 
 class C10dGroup {
  public:
-  explicit C10dGroup(int size, Words words = Words::kStore, Seconds group_timeout = {60}, Seconds asking = {2});
+  explicit C10dGroup(int size, Words words = Words::kStore, Seconds group_timeout = {60},
+                     Seconds asking = {2});
   ~C10dGroup();
   C10dGroup(const C10dGroup&) = delete;
   C10dGroup& operator=(const C10dGroup&) = delete;
@@ -25,7 +26,8 @@ class C10dGroup {
   // First words are then left in one place for both, as by the lanes of one engine.
   void share_first_words(const C10dGroup& other);
 
-  // Returns once all ranks have joined: each calls it from its own thread. Destroying the communicator ends its connections.
+  // Returns once all ranks have joined: each calls it from its own thread. Destroying the
+  // communicator ends its connections.
   [[nodiscard]] std::unique_ptr<comm::Communicator> join(int rank) const;
 
  private:

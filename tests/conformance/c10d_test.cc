@@ -21,11 +21,13 @@ using comm::Communicator;
 using testing::C10dGroup;
 using testing::Words;
 
-// Gloo writes to connections that the peer has closed. Python ignores the signal; so do programs that use Gloo without Python.
+// Gloo writes to connections that the peer has closed. Python ignores the signal; so do programs
+// that use Gloo without Python.
 [[maybe_unused]] const auto kNoSignal = std::signal(SIGPIPE, SIG_IGN);
 
 // Nobody leaves before all have joined.
-void run_leaving(const std::string& what, int size, const C10dGroup& group, const testing::RankBody& body) {
+void run_leaving(const std::string& what, int size, const C10dGroup& group,
+                 const testing::RankBody& body) {
   std::latch joined(size);
   const auto join = [&](int rank) {
     auto mine = group.join(rank);
@@ -34,17 +36,20 @@ void run_leaving(const std::string& what, int size, const C10dGroup& group, cons
   };
   testing::run_joining_ranks(what, size, join, body);
 }
-void run(const std::string& what, int size, const C10dGroup& group, const std::function<void(Communicator&)>& body) {
+void run(const std::string& what, int size, const C10dGroup& group,
+         const std::function<void(Communicator&)>& body) {
   run_leaving(what, size, group, [&body](std::unique_ptr<Communicator>& mine) { body(*mine); });
 }
 
 // Receives one message of 64 bytes; the failure, or nothing if it came.
-std::optional<comm::Failure> failure_of_a_receive(Communicator& c, int peer, std::optional<Seconds> deadline) {
+std::optional<comm::Failure> failure_of_a_receive(Communicator& c, int peer,
+                                                  std::optional<Seconds> deadline) {
   try {
     const comm::Ticket in = c.receive(peer, 1, comm::region_of(Buffer<std::byte>(64)));
     c.wait(in, {.deadline = deadline, .place = {.round = 1, .rounds = 3, .epoch = 5}});
   } catch (const CommError& e) {
-    EXPECT_NE(std::string(e.what()).find("host-" + std::to_string(peer)), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("host-" + std::to_string(peer)), std::string::npos)
+        << e.what();
     return e.failure();
   }
   return std::nullopt;
@@ -59,10 +64,12 @@ TEST_P(Cases, Conforms) {
   EXPECT_NO_THROW(run(std::string(c.name), size, C10dGroup(size), c.run)) << c.name;
 }
 INSTANTIATE_TEST_SUITE_P(C10d, Cases,
-                         ::testing::Combine(::testing::Values(1, 2, 3, 4), ::testing::Range(std::size_t{0}, conformance::cases().size())),
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4),
+                                            ::testing::Range(std::size_t{0},
+                                                             conformance::cases().size())),
                          [](const auto& test) {
-                           return std::string(conformance::cases()[std::get<1>(test.param)].name) + "_n" +
-                                  std::to_string(std::get<0>(test.param));
+                           return std::string(conformance::cases()[std::get<1>(test.param)].name) +
+                                  "_n" + std::to_string(std::get<0>(test.param));
                          });
 
 class C10d : public ::testing::TestWithParam<int> {};
@@ -94,12 +101,15 @@ TEST_P(C10d, AnAllReduceWithoutAPeerIsAnErrorWhetherItLeftOrHangs) {
 TEST_P(C10d, EverySchemeGivesTheBitsThatThreadsGive) {
   const int size = GetParam();
   std::vector<std::vector<float>> expected(static_cast<std::size_t>(size));
-  testing::run_ranks("schemes", size, [&](Communicator& c) { expected[static_cast<std::size_t>(c.rank())] = testing::every_scheme(c); });
+  testing::run_ranks("schemes", size, [&](Communicator& c) {
+    expected[static_cast<std::size_t>(c.rank())] = testing::every_scheme(c);
+  });
   run("schemes", size, C10dGroup(size), [&](Communicator& c) {
     const std::vector<float> got = testing::every_scheme(c);
     const std::vector<float>& wanted = expected[static_cast<std::size_t>(c.rank())];
     ASSERT_EQ(got.size(), wanted.size());
-    EXPECT_EQ(std::memcmp(got.data(), wanted.data(), got.size() * sizeof(float)), 0) << "rank " << c.rank();
+    EXPECT_EQ(std::memcmp(got.data(), wanted.data(), got.size() * sizeof(float)), 0)
+        << "rank " << c.rank();
   });
 }
 
@@ -123,7 +133,8 @@ TEST(C10dFailure, AClosedConnectionIsToldApartFromADeadline) {
   });
 }
 
-// Rank 0 hangs, each other rank waits for its left neighbour: all of them name rank 0, not only the one that sees it.
+// Rank 0 hangs, each other rank waits for its left neighbour: all of them name rank 0, not only the
+// one that sees it.
 TEST(C10dFailure, NamesTheCulpritAtTheEndOfTheChain) {
   std::latch over(3);
   run("chain", 4, C10dGroup(4), [&](Communicator& c) {
@@ -136,7 +147,8 @@ TEST(C10dFailure, NamesTheCulpritAtTheEndOfTheChain) {
   });
 }
 
-// Rank 1 waits for rank 2 in one lane, rank 0 for rank 1 in another, where rank 1 has nothing under way.
+// Rank 1 waits for rank 2 in one lane, rank 0 for rank 1 in another, where rank 1 has nothing under
+// way.
 TEST(C10dFailure, NamesTheCulpritAcrossLanes) {
   const C10dGroup first(3);
   C10dGroup second(3);
@@ -145,7 +157,8 @@ TEST(C10dFailure, NamesTheCulpritAcrossLanes) {
   run("first lane", 3, first, [&](Communicator& in_first) {
     const auto in_second = second.join(in_first.rank());
     if (in_first.rank() == 2) return over.wait();
-    const auto failure = failure_of_a_receive(in_first.rank() == 1 ? in_first : *in_second, in_first.rank() + 1, Seconds{0.5});
+    const auto failure = failure_of_a_receive(in_first.rank() == 1 ? in_first : *in_second,
+                                              in_first.rank() + 1, Seconds{0.5});
     over.count_down();
     over.wait();
     ASSERT_TRUE(failure);
@@ -153,12 +166,14 @@ TEST(C10dFailure, NamesTheCulpritAcrossLanes) {
   });
 }
 
-// Only rank 1 has a deadline. Its giving up reaches the others, which wait for ever, as closed connections.
+// Only rank 1 has a deadline. Its giving up reaches the others, which wait for ever, as closed
+// connections.
 TEST(C10dFailure, WhoeverGivesUpIsNotWaitedFor) {
   std::latch over(3);
   run("hang up", 4, C10dGroup(4), [&](Communicator& c) {
     if (c.rank() == 0) return over.wait();
-    const auto failure = failure_of_a_receive(c, c.rank() - 1, c.rank() == 1 ? std::optional(Seconds{0.3}) : std::nullopt);
+    const auto failure = failure_of_a_receive(
+        c, c.rank() - 1, c.rank() == 1 ? std::optional(Seconds{0.3}) : std::nullopt);
     over.count_down();
     ASSERT_TRUE(failure);
     EXPECT_EQ(failure->culprit, 0) << CommError(*failure).what();
@@ -224,7 +239,9 @@ TEST(C10dFailure, MemoryOutlivesTheErrorAndItsCommunicator) {
       tickets.push_back(c->receive(peer, 2, comm::region_of(room)));
     }
     posted.arrive_and_wait();
-    if (c->rank() == 0) tickets.push_back(c->send(peer, 2, comm::region_of(Buffer<std::byte>(std::size_t{16} << 20))));
+    if (c->rank() == 0)
+      tickets.push_back(
+          c->send(peer, 2, comm::region_of(Buffer<std::byte>(std::size_t{16} << 20))));
     EXPECT_TRUE(failure_of_a_receive(*c, peer, Seconds{0.5}));
     EXPECT_FALSE(memory.expired());
     c.reset();
@@ -253,7 +270,9 @@ TEST(C10dExchange, OfAPeerThatHangsFailsOnEveryRank) {
     compress::Residual residual(1000);
     exchange::Bucket bucket(residual.span());
     std::vector<float> gradient(1000, 1.0F);
-    const exchange::Terms terms{.plan = plan::parse_plan("gradients union gather=ring density=10% values=f32"), .deadline = Seconds{0.5}};
+    const exchange::Terms terms{
+        .plan = plan::parse_plan("gradients union gather=ring density=10% values=f32"),
+        .deadline = Seconds{0.5}};
     try {
       (void)exchange::exchange(c, bucket, terms, compress::Gradient{gradient}, gradient);
       ADD_FAILURE() << "it ended";

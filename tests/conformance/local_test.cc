@@ -26,10 +26,11 @@ TEST_P(Local, ConformsWhereLengthsAreHidden) {
   for (const conformance::Case& c : conformance::cases()) {
     if (c.needs_lengths) continue;
     SCOPED_TRACE(c.name);
-    EXPECT_NO_THROW(testing::run_ranks(std::string(c.name), GetParam(), [&c](comm::Communicator& inner) {
-      testing::HiddenLengths hidden(inner);
-      c.run(hidden);
-    }));
+    EXPECT_NO_THROW(
+        testing::run_ranks(std::string(c.name), GetParam(), [&c](comm::Communicator& inner) {
+          testing::HiddenLengths hidden(inner);
+          c.run(hidden);
+        }));
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Run under `mpirun --enable-recovery`: the last rank exits without a word; the others must get CommError by the deadline.
-// Prints one line per survivor; the driver counts them, since mpirun's own exit status speaks of the rank that left.
+// Run under `mpirun --enable-recovery`: the last rank exits without a word; the others must get
+// CommError by the deadline. Prints one line per survivor; the driver counts them, since mpirun's
+// own exit status speaks of the rank that left.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>

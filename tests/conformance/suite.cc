@@ -27,12 +27,14 @@ const Patience kPatient{.deadline = Seconds{60}, .place = {}};
 
 template <typename... Args>
 void check(bool holds, fmt::format_string<Args...> text, Args&&... args) {
-  if (!holds) throw std::runtime_error("conformance: " + fmt::format(text, std::forward<Args>(args)...));
+  if (!holds)
+    throw std::runtime_error("conformance: " + fmt::format(text, std::forward<Args>(args)...));
 }
 
 // Bytes that tell sender, receiver and number of a message apart.
 std::byte pattern(int from, int to, int number, std::size_t i) {
-  return static_cast<std::byte>((static_cast<std::size_t>(from * 31 + to * 17 + number * 7) + i * 13 + (i >> 8)) & 0xFF);
+  return static_cast<std::byte>(
+      (static_cast<std::size_t>(from * 31 + to * 17 + number * 7) + i * 13 + (i >> 8)) & 0xFF);
 }
 
 Buffer<std::byte> message(int from, int to, int number, std::size_t size) {
@@ -43,7 +45,8 @@ Buffer<std::byte> message(int from, int to, int number, std::size_t size) {
 
 void check_message(const Buffer<std::byte>& got, std::size_t size, int from, int to, int number) {
   for (std::size_t i = 0; i < size; ++i) {
-    check(got[i] == pattern(from, to, number, i), "message {} from {} to {}: byte {} of {} is wrong", number, from, to, i, size);
+    check(got[i] == pattern(from, to, number, i),
+          "message {} from {} to {}: byte {} of {} is wrong", number, from, to, i, size);
   }
 }
 
@@ -58,7 +61,8 @@ void barrier(Communicator& c) {
 }
 
 // All pairs, `count` messages of each size, receives posted before or after the sends.
-void all_pairs(Communicator& c, const std::vector<std::size_t>& sizes, int count, bool receives_first) {
+void all_pairs(Communicator& c, const std::vector<std::size_t>& sizes, int count,
+               bool receives_first) {
   std::vector<Ticket> outgoing;
   std::vector<std::tuple<Ticket, Buffer<std::byte>, std::size_t, int, int>> incoming;
   const auto post_receives = [&] {
@@ -67,7 +71,8 @@ void all_pairs(Communicator& c, const std::vector<std::size_t>& sizes, int count
       for (std::size_t s = 0; s < sizes.size(); ++s) {
         for (int m = 0; m < count; ++m) {
           const Buffer<std::byte> room(sizes[s] + 16);  // more room than the message has
-          incoming.emplace_back(c.receive(peer, static_cast<Tag>(s), comm::region_of(room)), room, sizes[s], peer, m);
+          incoming.emplace_back(c.receive(peer, static_cast<Tag>(s), comm::region_of(room)), room,
+                                sizes[s], peer, m);
         }
       }
     }
@@ -77,14 +82,16 @@ void all_pairs(Communicator& c, const std::vector<std::size_t>& sizes, int count
     if (peer == c.rank()) continue;
     for (std::size_t s = 0; s < sizes.size(); ++s) {
       for (int m = 0; m < count; ++m)
-        outgoing.push_back(c.send(peer, static_cast<Tag>(s), comm::region_of(message(c.rank(), peer, m, sizes[s]))));
+        outgoing.push_back(c.send(peer, static_cast<Tag>(s),
+                                  comm::region_of(message(c.rank(), peer, m, sizes[s]))));
     }
   }
   if (!receives_first) post_receives();
   for (auto& [ticket, room, size, peer, m] : incoming) {
     const Bytes got = c.wait(ticket, kPatient);
     const std::size_t expected = c.capabilities().tells_length ? size : room.size();
-    check(got.value == static_cast<std::int64_t>(expected), "message {} from {}: {} bytes instead of {}", m, peer, got.value, expected);
+    check(got.value == static_cast<std::int64_t>(expected),
+          "message {} from {}: {} bytes instead of {}", m, peer, got.value, expected);
     check_message(room, size, peer, c.rank(), m);
   }
   for (const Ticket ticket : outgoing) c.wait(ticket, kPatient);
@@ -93,7 +100,10 @@ void all_pairs(Communicator& c, const std::vector<std::size_t>& sizes, int count
 void messages_of_one_tag_arrive_in_order(Communicator& c) { all_pairs(c, {8}, 50, true); }
 void many_messages_may_be_in_flight(Communicator& c) { all_pairs(c, {64, 4096}, 40, false); }
 void sizes_from_nothing_to_several_mebibytes(Communicator& c) {
-  all_pairs(c, {0, 1, 3, 1000, 65536, 70001, 1 << 20, c.size() <= 4 ? std::size_t{5} << 20 : std::size_t{1} << 20}, 1, true);
+  all_pairs(c,
+            {0, 1, 3, 1000, 65536, 70001, 1 << 20,
+             c.size() <= 4 ? std::size_t{5} << 20 : std::size_t{1} << 20},
+            1, true);
 }
 
 void large_tags_are_told_apart(Communicator& c) {
@@ -109,7 +119,8 @@ void large_tags_are_told_apart(Communicator& c) {
     in.push_back(c.receive(left, tags[t], comm::region_of(rooms.back())));
   }
   for (std::size_t t = tags.size(); t-- > 0;)
-    out.push_back(c.send(right, tags[t], comm::region_of(message(c.rank(), right, static_cast<int>(t), 32))));
+    out.push_back(
+        c.send(right, tags[t], comm::region_of(message(c.rank(), right, static_cast<int>(t), 32))));
   for (std::size_t t = 0; t < tags.size(); ++t) {
     c.wait(in[t], kPatient);
     check_message(rooms[t], 32, left, c.rank(), static_cast<int>(t));
@@ -145,10 +156,12 @@ void waiting_in_any_order_works(Communicator& c) {
   for (int m = 0; m < 10; ++m) {
     rooms.emplace_back(2000);
     tickets.push_back(c.receive(left, static_cast<Tag>(m), comm::region_of(rooms.back())));
-    tickets.push_back(c.send(right, static_cast<Tag>(m), comm::region_of(message(c.rank(), right, m, 2000))));
+    tickets.push_back(
+        c.send(right, static_cast<Tag>(m), comm::region_of(message(c.rank(), right, m, 2000))));
   }
   for (std::size_t i = tickets.size(); i-- > 0;) c.wait(tickets[i], kPatient);
-  for (int m = 0; m < 10; ++m) check_message(rooms[static_cast<std::size_t>(m)], 2000, left, c.rank(), m);
+  for (int m = 0; m < 10; ++m)
+    check_message(rooms[static_cast<std::size_t>(m)], 2000, left, c.rank(), m);
 }
 
 void its_own_all_reduce_sums_if_it_has_one(Communicator& c) {
@@ -187,8 +200,10 @@ void misuse_is_the_callers_error(Communicator& c) {
   check(refused([&] { (void)c.send(c.size(), 0, {}); }), "a peer beyond the group was accepted");
   check(refused([&] { (void)c.send(-1, 0, {}); }), "peer -1 was accepted");
   check(refused([&] { (void)c.send(c.rank(), 0, {}); }), "a message to oneself was accepted");
-  check(refused([&] { (void)c.receive((c.rank() + 1) % c.size(), comm::kLargestTag + 1, {}); }), "a tag too large was accepted");
-  check(refused([&] { (void)c.wait(Ticket{123456789}, kPatient); }), "an unknown ticket was accepted");
+  check(refused([&] { (void)c.receive((c.rank() + 1) % c.size(), comm::kLargestTag + 1, {}); }),
+        "a tag too large was accepted");
+  check(refused([&] { (void)c.wait(Ticket{123456789}, kPatient); }),
+        "an unknown ticket was accepted");
 }
 
 void a_message_longer_than_its_room_is_told_and_the_next_one_arrives(Communicator& c) {
@@ -213,15 +228,17 @@ void expect_dead(Communicator& c, int peer) {
     try {
       (void)c.send(peer, 1, {});
     } catch (const CommError& e) {
-      check(std::string(e.what()).find("dead") != std::string::npos, "a dead communicator says '{}'", e.what());
+      check(std::string(e.what()).find("dead") != std::string::npos,
+            "a dead communicator says '{}'", e.what());
       continue;
     }
     check(false, "a dead communicator accepted a message");
   }
 }
 
-// Nobody sends: rank 0's receive fails by its deadline and names rank, peer, bytes, round and plan epoch. It then drops the
-// buffer of another receive, into which rank 1 sends afterwards: under ASan, memory that did not outlive the error shows.
+// Nobody sends: rank 0's receive fails by its deadline and names rank, peer, bytes, round and plan
+// epoch. It then drops the buffer of another receive, into which rank 1 sends afterwards: under
+// ASan, memory that did not outlive the error shows.
 void a_deadline_that_passes_is_an_error_that_names_everything(Communicator& c) {
   if (c.size() == 1) return;
   const int peer = (c.rank() + 1) % c.size();
@@ -244,9 +261,11 @@ void a_deadline_that_passes_is_an_error_that_names_everything(Communicator& c) {
     c.wait(ticket, {.deadline = Seconds{0.05}, .place = {.round = 2, .rounds = 6, .epoch = 17}});
   } catch (const CommError& e) {
     const comm::Failure& f = e.failure();
-    check(f.rank == c.rank() && f.peer == peer && f.bytes.value == 4096 && f.receiving, "the failure names other things: {}", e.what());
+    check(f.rank == c.rank() && f.peer == peer && f.bytes.value == 4096 && f.receiving,
+          "the failure names other things: {}", e.what());
     for (const char* part : {"round 2 of 6", "plan epoch 17", "4 KiB", "deadline 50 ms"}) {
-      check(std::string(e.what()).find(part) != std::string::npos, "'{}' does not say '{}'", e.what(), part);
+      check(std::string(e.what()).find(part) != std::string::npos, "'{}' does not say '{}'",
+            e.what(), part);
     }
     expect_dead(c, peer);
     return;
@@ -264,12 +283,13 @@ const std::vector<Case>& cases() {
       {"large_tags_are_told_apart", large_tags_are_told_apart},
       {"memory_without_an_owner_is_copied", memory_without_an_owner_is_copied},
       {"waiting_in_any_order_works", waiting_in_any_order_works},
-      {"a_message_longer_than_its_room_is_told_and_the_next_one_arrives", a_message_longer_than_its_room_is_told_and_the_next_one_arrives,
-       false, true},
+      {"a_message_longer_than_its_room_is_told_and_the_next_one_arrives",
+       a_message_longer_than_its_room_is_told_and_the_next_one_arrives, false, true},
       {"its_own_all_reduce_sums_if_it_has_one", its_own_all_reduce_sums_if_it_has_one},
       {"the_clock_does_not_go_back", the_clock_does_not_go_back},
       {"misuse_is_the_callers_error", misuse_is_the_callers_error},
-      {"a_deadline_that_passes_is_an_error_that_names_everything", a_deadline_that_passes_is_an_error_that_names_everything, true},
+      {"a_deadline_that_passes_is_an_error_that_names_everything",
+       a_deadline_that_passes_is_an_error_that_names_everything, true},
   };
   return all;
 }
@@ -280,14 +300,16 @@ void an_all_reduce_without_a_peer_is_an_error(Communicator& c) {
   try {
     c.all_reduce(std::span(data), {.deadline = Seconds{2}, .place = {}});
   } catch (const CommError& e) {
-    check(std::string(e.what()).find("all-reducing 4 MiB") != std::string::npos, "'{}' does not say what it was", e.what());
+    check(std::string(e.what()).find("all-reducing 4 MiB") != std::string::npos,
+          "'{}' does not say what it was", e.what());
     return;
   }
   check(false, "an all-reduce ended without one of its ranks");
 }
 
 void a_peer_that_is_gone_is_an_error(Communicator& c, int gone) {
-  const Patience short_patience{.deadline = Seconds{2}, .place = {.round = 1, .rounds = 3, .epoch = 5}};
+  const Patience short_patience{.deadline = Seconds{2},
+                                .place = {.round = 1, .rounds = 3, .epoch = 5}};
   try {
     // A message too large to be buffered away unseen.
     const Ticket out = c.send(gone, 3, comm::region_of(Buffer<std::byte>(std::size_t{8} << 20)));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Replays recorded observations and compares the decisions, as text. tests/golden/decisions/NAME.observations has a line of settings, then
-// a line per exchange:
+// Replays recorded observations and compares the decisions, as text.
+// tests/golden/decisions/NAME.observations has a line of settings, then a line per exchange:
 //
 //   ranks 8 elements 10000000 compute 0.1 plan auto
 //   step messages bytes seconds correction control_messages control_bytes control_seconds
 //
-// NAME.decisions is what came of it: complaints, and every decision that evaluated something. After a change that is meant, run with
-// PLIANT_GOLDEN_WRITE=1 and read the difference.
+// NAME.decisions is what came of it: complaints, and every decision that evaluated something. After
+// a change that is meant, run with PLIANT_GOLDEN_WRITE=1 and read the difference.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -39,8 +39,9 @@ std::string recorded(const char* from, const char* to, unsigned seed) {
   }
   std::string text = "ranks 8 elements 10000000 compute 0.1 plan auto\n";
   for (const observe::Batch& b : loop.taken) {
-    text += fmt::format("{} {} {} {} {} {} {} {}\n", b.exchange.step, b.exchange.messages, b.exchange.bytes, b.exchange.duration.value,
-                        b.exchange.correction, b.control->messages, b.control->bytes, b.control->duration.value);
+    text += fmt::format("{} {} {} {} {} {} {} {}\n", b.exchange.step, b.exchange.messages,
+                        b.exchange.bytes, b.exchange.duration.value, b.exchange.correction,
+                        b.control->messages, b.control->bytes, b.control->duration.value);
   }
   return text;
 }
@@ -56,7 +57,9 @@ std::string replayed(const std::string& text) {
   std::getline(in >> std::ws, pins);
   observe::Network network(ranks);
   control::Inputs inputs;
-  inputs.model = {.world = network.world(), .buckets = {{static_cast<std::size_t>(elements), {compute}}}, .compute = {compute}};
+  inputs.model = {.world = network.world(),
+                  .buckets = {{static_cast<std::size_t>(elements), {compute}}},
+                  .compute = {compute}};
   const control::Options options{.candidates = {.pins = plan::parse_pins(pins)}};
   control::State state;
   model::PriceBook book;
@@ -64,8 +67,9 @@ std::string replayed(const std::string& text) {
   observe::Batch batch;
   batch.control.emplace();
   std::string seconds, control_seconds;  // "nan" too
-  while (in >> batch.exchange.step >> batch.exchange.messages >> batch.exchange.bytes >> seconds >> batch.exchange.correction >>
-         batch.control->messages >> batch.control->bytes >> control_seconds) {
+  while (in >> batch.exchange.step >> batch.exchange.messages >> batch.exchange.bytes >> seconds >>
+         batch.exchange.correction >> batch.control->messages >> batch.control->bytes >>
+         control_seconds) {
     batch.exchange.duration = {std::strtod(seconds.c_str(), nullptr)};
     batch.control->duration = {std::strtod(control_seconds.c_str(), nullptr)};
     batch.control->step = batch.exchange.step;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Training in pure model terms: a synthetic network times what the plan in force sends, observe and control do the rest, with
-// the delays of real records. What an engine does, without engine, clock or threads.
+// Training in pure model terms: a synthetic network times what the plan in force sends, observe and
+// control do the rest, with the delays of real records. What an engine does, without engine, clock
+// or threads.
 #pragma once
 
 #include <deque>
@@ -17,8 +18,8 @@ namespace pliant::test {
 class Loop {
  public:
   // The book is a memo: loops may share one.
-  Loop(model::PriceBook& prices, int ranks, const plan::Link& truth, std::size_t length, Seconds compute, unsigned seed,
-       double spread = 0.2, double outliers = 0.01)
+  Loop(model::PriceBook& prices, int ranks, const plan::Link& truth, std::size_t length,
+       Seconds compute, unsigned seed, double spread = 0.2, double outliers = 0.01)
       : network(truth, seed, spread, outliers), observed(ranks), book(prices), ranks_(ranks) {
     inputs.model = {.world = observed.world(), .buckets = {{length, compute}}, .compute = compute};
   }
@@ -30,8 +31,11 @@ class Loop {
     const bool exchanges = plan.kind == plan::Kind::kGradients || (now_ - sent_) >= plan.every;
     if (exchanges) {
       sent_ = now_;
-      // Gradients: the record of step s is taken in at s + 2. Updates: when the exchange lands; late = 0: when the next one lands.
-      const std::int64_t due = plan.kind == plan::Kind::kGradients ? now_ + 2 : now_ + (plan.late > 0 ? plan.late : plan.every);
+      // Gradients: the record of step s is taken in at s + 2. Updates: when the exchange lands;
+      // late = 0: when the next one lands.
+      const std::int64_t due = plan.kind == plan::Kind::kGradients
+                                   ? now_ + 2
+                                   : now_ + (plan.late > 0 ? plan.late : plan.every);
       pending_.push_back({due, batch(plan)});
     }
     ++now_;
@@ -83,14 +87,17 @@ class Loop {
     model::Weight sum;
     std::size_t correction = 0;
     for (const model::Bucket& unit : model::units(plan, inputs.model)) {
-      const std::size_t kept = plan.scheme == plan::Scheme::kDense ? unit.length : plan::entries_of(plan.density, unit.length);
+      const std::size_t kept = plan.scheme == plan::Scheme::kDense
+                                   ? unit.length
+                                   : plan::entries_of(plan.density, unit.length);
       const model::Weight weight = book.weigh(plan, unit.length, kept, ranks_);
       correction = correction_index(plan, weight.bytes);
       sum += weight;
     }
     const model::Weight control = model::PriceBook::weigh_control(64, ranks_);
     return {.exchange = {now_, sum.messages, sum.bytes, network.took(sum), correction},
-            .control = observe::Sample{now_, control.messages, control.bytes, network.took(control), 0}};
+            .control =
+                observe::Sample{now_, control.messages, control.bytes, network.took(control), 0}};
   }
 
   void take(const observe::Batch& batch) {
@@ -98,7 +105,8 @@ class Loop {
     if (observed.take(batch).changed) inputs.changed = true;
     inputs.model.world = observed.world();
     inputs.model.corrections = observed.corrections();
-    for (std::size_t i = 0; i < plan::kCorrections; ++i) inputs.last_seen.at(i) = observed.last_seen(i).value_or(-1);
+    for (std::size_t i = 0; i < plan::kCorrections; ++i)
+      inputs.last_seen.at(i) = observed.last_seen(i).value_or(-1);
   }
 
   int ranks_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random networks, and how well a loop does on them by somebody who knows them. For tests and for bench/control.
+// Random networks, and how well a loop does on them by somebody who knows them. For tests and for
+// bench/control.
 #pragma once
 
 #include <algorithm>
@@ -12,17 +13,19 @@
 
 namespace pliant::test {
 
-// Time per unit of progress under the plan in force, over that under the best of all plans that guard-rails and ramp allow, if the
-// network were known.
+// Time per unit of progress under the plan in force, over that under the best of all plans that
+// guard-rails and ramp allow, if the network were known.
 inline double regret(Loop& loop, double least_density = 0) {
   const model::Inputs truth = loop.truth();
   auto plans = plan::candidates(truth.world.size, loop.options.candidates);
   std::erase_if(plans, [&](const plan::Plan& plan) {
-    return !guarded(plan, loop.options.candidates.pins, loop.options.guards, truth.adam) || plan.density < least_density;
+    return !guarded(plan, loop.options.candidates.pins, loop.options.guards, truth.adam) ||
+           plan.density < least_density;
   });
   const auto all = model::predict_all(plans, truth, loop.book);
   const auto now = std::ranges::find(all, loop.plan(), &model::Prediction::plan);
-  const double speed = now != all.end() ? now->speed() : model::predict(loop.plan(), truth, loop.book).speed();
+  const double speed =
+      now != all.end() ? now->speed() : model::predict(loop.plan(), truth, loop.book).speed();
   return control::fastest(control::all_of(all))->speed() / speed;
 }
 
@@ -38,12 +41,16 @@ struct Setting {
   Seconds compute;
 };
 
-// Evenly over the logarithms: 0.05 to 100 ms, 10 Mbit/s to 25 Gbit/s, 0.2 M to 100 M parameters, compute 5 to 500 ms.
+// Evenly over the logarithms: 0.05 to 100 ms, 10 Mbit/s to 25 Gbit/s, 0.2 M to 100 M parameters,
+// compute 5 to 500 ms.
 inline Setting random_setting(unsigned seed) {
   SyntheticNetwork dice({}, seed);
-  const auto between = [&](double low, double high) { return low * std::pow(high / low, dice.even()); };
+  const auto between = [&](double low, double high) {
+    return low * std::pow(high / low, dice.even());
+  };
   const int ranks = std::array{4, 8, 32}.at(seed % 3);
-  const plan::Link link = plan::link_of(from_bits_per_second(between(10e6, 25e9)), {between(50e-6, 100e-3)});
+  const plan::Link link =
+      plan::link_of(from_bits_per_second(between(10e6, 25e9)), {between(50e-6, 100e-3)});
   const auto length = static_cast<std::size_t>(between(0.2e6, 100e6));
   return {ranks, link, length, {between(5e-3, 0.5)}};
 }
@@ -52,8 +59,9 @@ inline void run(Loop& loop, std::int64_t steps) {
   for (std::int64_t i = 0; i < steps; ++i) (void)loop.step();
 }
 
-// Steps from a change of the network until the plan in force makes `share` of the progress of the best that the ramp allows. What the
-// plan's own rhythm takes beyond the 10 steps that everybody has (three exchanges, of which the last lands late) is taken off.
+// Steps from a change of the network until the plan in force makes `share` of the progress of the
+// best that the ramp allows. What the plan's own rhythm takes beyond the 10 steps that everybody
+// has (three exchanges, of which the last lands late) is taken off.
 inline double replan_steps(Loop& loop, const plan::Link& to, double share = 0.85) {
   const plan::Plan before = loop.plan();
   loop.network.link = to;
@@ -79,18 +87,21 @@ inline bool as_if_told(Loop& loop) {
   return control::decide(told, loop.options, state, loop.book).choice == loop.plan();
 }
 
-// Steps from a change of the network until the plan in force is the policy's choice under the ramp; the plan's rhythm taken off as above.
+// Steps from a change of the network until the plan in force is the policy's choice under the ramp;
+// the plan's rhythm taken off as above.
 inline double steps_until_as_if_told(Loop& loop, const plan::Link& to) {
   const plan::Plan before = loop.plan();
   loop.network.link = to;
   const std::int64_t changed = loop.now();
   while (!as_if_told(loop) && loop.now() - changed < 60) (void)loop.step();
-  return static_cast<double>(loop.now() - changed - std::max(0, 3 * before.every + before.late - 10));
+  return static_cast<double>(loop.now() - changed -
+                             std::max(0, 3 * before.every + before.late - 10));
 }
 
 // Changes of plan that are no trials.
 inline bool switched(const std::optional<control::Decision>& decision) {
-  return decision && decision->changed && !decision->trial && decision->reason != "the trial is over";
+  return decision && decision->changed && !decision->trial &&
+         decision->reason != "the trial is over";
 }
 
 }  // namespace pliant::test

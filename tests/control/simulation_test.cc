@@ -16,27 +16,29 @@ model::PriceBook& book() {
   return shared;
 }
 
-// PLIANT_NETWORKS=150 in the environment is what docs/control.md reports; a few tell whether something broke.
+// PLIANT_NETWORKS=150 in the environment is what docs/control.md reports; a few tell whether
+// something broke.
 int networks() {
   const char* asked = std::getenv("PLIANT_NETWORKS");
   return asked != nullptr ? std::atoi(asked) : PLIANT_FEW_NETWORKS;
 }
 int runs() { return std::max(1, networks() / 10); }
 
-// Nothing told, everything measured: after warm-up and ramp the plan in force is nearly the best there is.
+// Nothing told, everything measured: after warm-up and ramp the plan in force is nearly the best
+// there is.
 TEST(Simulation, LittleIsLostByNotKnowingTheNetwork) {
   for (const double spread : {0.0, 0.2}) {
     std::vector<double> regrets;
     for (int i = 0; i < networks(); ++i) {
       const Setting setting = random_setting(static_cast<unsigned>(i));
-      Loop loop(book(), setting.ranks, setting.link, setting.length, setting.compute, static_cast<unsigned>(i), spread,
-                spread > 0 ? 0.01 : 0);
+      Loop loop(book(), setting.ranks, setting.link, setting.length, setting.compute,
+                static_cast<unsigned>(i), spread, spread > 0 ? 0.01 : 0);
       run(loop, 420);
       if (loop.state.after_trial) run(loop, 10);
       regrets.push_back(regret(loop));
     }
-    fmt::print("noise {}: regret median {:.3f}, p95 {:.3f}, max {:.3f}\n", spread, quantile(regrets, 0.5), quantile(regrets, 0.95),
-               quantile(regrets, 1));
+    fmt::print("noise {}: regret median {:.3f}, p95 {:.3f}, max {:.3f}\n", spread,
+               quantile(regrets, 0.5), quantile(regrets, 0.95), quantile(regrets, 1));
     EXPECT_LE(quantile(regrets, 0.5), 1.02) << spread;
     EXPECT_LE(quantile(regrets, 0.95), 1.08) << spread;
   }
@@ -47,12 +49,13 @@ TEST(Simulation, APlanForTheNewNetworkIsInForceInTime) {
   std::vector<double> steps;
   for (int i = 0; i < 3 * networks(); ++i) {
     const Setting setting = random_setting(static_cast<unsigned>(2000 + i));
-    Loop loop(book(), setting.ranks, setting.link, setting.length, setting.compute, static_cast<unsigned>(i));
+    Loop loop(book(), setting.ranks, setting.link, setting.length, setting.compute,
+              static_cast<unsigned>(i));
     run(loop, 300);
     steps.push_back(replan_steps(loop, random_setting(static_cast<unsigned>(3000 + i)).link));
   }
-  fmt::print("random changes, steps until the plan fits: median {}, p90 {}, max {}\n", quantile(steps, 0.5), quantile(steps, 0.9),
-             quantile(steps, 1));
+  fmt::print("random changes, steps until the plan fits: median {}, p90 {}, max {}\n",
+             quantile(steps, 0.5), quantile(steps, 0.9), quantile(steps, 1));
   EXPECT_LE(quantile(steps, 0.9), 10);
 }
 
@@ -61,17 +64,22 @@ TEST(Simulation, WithoutNoiseItIsThePolicysOwnChoice) {
   std::vector<double> steps;
   for (int i = 0; i < 3 * networks(); ++i) {
     const Setting setting = random_setting(static_cast<unsigned>(4000 + i));
-    Loop loop(book(), setting.ranks, setting.link, setting.length, setting.compute, static_cast<unsigned>(i), 0, 0);
+    Loop loop(book(), setting.ranks, setting.link, setting.length, setting.compute,
+              static_cast<unsigned>(i), 0, 0);
     run(loop, 300);
-    steps.push_back(steps_until_as_if_told(loop, random_setting(static_cast<unsigned>(5000 + i)).link));
+    steps.push_back(
+        steps_until_as_if_told(loop, random_setting(static_cast<unsigned>(5000 + i)).link));
   }
-  fmt::print("random changes without noise, steps until the plan is the policy's choice: median {}, p90 {}, max {}\n", quantile(steps, 0.5),
-             quantile(steps, 0.9), quantile(steps, 1));
+  fmt::print(
+      "random changes without noise, steps until the plan is the policy's choice: median {}, p90 "
+      "{}, max {}\n",
+      quantile(steps, 0.5), quantile(steps, 0.9), quantile(steps, 1));
   EXPECT_LE(quantile(steps, 0.9), 10);
 }
 
-// A hundred times slower or faster in bandwidth, latency or both. One of the twelve changes (bandwidth rises while latency makes up most of
-// the exchange) shortens exchanges by a third only; noise of 20 % hides that for some exchanges.
+// A hundred times slower or faster in bandwidth, latency or both. One of the twelve changes
+// (bandwidth rises while latency makes up most of the exchange) shortens exchanges by a third only;
+// noise of 20 % hides that for some exchanges.
 TEST(Simulation, SoItIsAfterAFactorOfAHundred) {
   const char* links[] = {"1gbit,500us", "10mbit,500us", "1gbit,50ms", "10mbit,50ms"};
   std::vector<double> steps;
@@ -85,20 +93,22 @@ TEST(Simulation, SoItIsAfterAFactorOfAHundred) {
       }
     }
   }
-  fmt::print("factors of 100, steps until the plan fits: median {}, p80 {}, max {}\n", quantile(steps, 0.5), quantile(steps, 0.8),
-             quantile(steps, 1));
+  fmt::print("factors of 100, steps until the plan fits: median {}, p80 {}, max {}\n",
+             quantile(steps, 0.5), quantile(steps, 0.8), quantile(steps, 1));
   EXPECT_LE(quantile(steps, 0.8), 10);
 }
 
 // Gradients, whose steps wait: within 5 steps of the first that took 5x longer.
 TEST(Simulation, ASynchronousStepFiveTimesLongerIsAnsweredWithinFiveSteps) {
   for (int seed = 0; seed < runs(); ++seed) {
-    Loop loop(book(), 8, plan::parse_link("1gbit,500us"), 5'000'000, {0.02}, static_cast<unsigned>(seed));
+    Loop loop(book(), 8, plan::parse_link("1gbit,500us"), 5'000'000, {0.02},
+              static_cast<unsigned>(seed));
     loop.options.candidates.pins = plan::parse_pins("gradients");
     run(loop, 300);
     const plan::Plan before = loop.plan();
     const double usual = model::predict(before, loop.truth(), book()).step.value;
-    while (model::predict(before, loop.truth(), book()).step.value < 5 * usual) loop.network.link.seconds_per_byte *= 1.05;
+    while (model::predict(before, loop.truth(), book()).step.value < 5 * usual)
+      loop.network.link.seconds_per_byte *= 1.05;
     const std::int64_t changed = loop.now();
     while (loop.plan() == before && loop.now() - changed < 30) (void)loop.step();
     EXPECT_LE(loop.now() - changed, 5) << seed;
@@ -111,7 +121,8 @@ TEST(Simulation, NoiseCausesNoFlapping) {
   std::int64_t steps = 0;
   for (int i = 0; i < std::max(3, networks() / 5); ++i) {
     const Setting setting = random_setting(static_cast<unsigned>(1000 + i));
-    Loop loop(book(), setting.ranks, setting.link, setting.length, setting.compute, static_cast<unsigned>(i));
+    Loop loop(book(), setting.ranks, setting.link, setting.length, setting.compute,
+              static_cast<unsigned>(i));
     run(loop, 400);
     int switches = 0;
     for (int step = 0; step < 1000; ++step) {
@@ -124,8 +135,9 @@ TEST(Simulation, NoiseCausesNoFlapping) {
   }
   double sum = 0;
   for (const double each : flaps) sum += each;
-  fmt::print("switches per 1000 steps: mean {:.2f}, max {}; evaluations per 1000 steps {:.1f}\n", sum / static_cast<double>(flaps.size()),
-             quantile(flaps, 1), 1000.0 * static_cast<double>(evaluations) / static_cast<double>(steps));
+  fmt::print("switches per 1000 steps: mean {:.2f}, max {}; evaluations per 1000 steps {:.1f}\n",
+             sum / static_cast<double>(flaps.size()), quantile(flaps, 1),
+             1000.0 * static_cast<double>(evaluations) / static_cast<double>(steps));
   EXPECT_LE(sum / static_cast<double>(flaps.size()), 2);
 }
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
 // libFuzzer on the payload decoder: no crash, and whatever is accepted is a selection. Needs clang:
 //
-//   cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPLIANT_MPI=OFF \
+//   cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++
+//   -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPLIANT_MPI=OFF \
 //         -DPLIANT_TESTS=OFF -DPLIANT_FUZZ=ON -DPLIANT_SANITIZE=address,undefined,fuzzer-no-link
-//   cmake --build build/fuzz --target payload_fuzz && build/fuzz/tests/fuzz/payload_fuzz -max_len=8192 -max_total_time=60
+//   cmake --build build/fuzz --target payload_fuzz && build/fuzz/tests/fuzz/payload_fuzz
+//   -max_len=8192 -max_total_time=60
 //
-// The first byte picks codes and contents. The second, if odd, has the checksum put right, so that the fuzzer gets past it.
+// The first byte picks codes and contents. The second, if odd, has the checksum put right, so that
+// the fuzzer gets past it.
 #include <cstdint>
 #include <vector>
 
@@ -23,9 +26,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-// Starts from real payloads, which noise would never become: now and then one of them takes the place of the input.
+// Starts from real payloads, which noise would never become: now and then one of them takes the
+// place of the input.
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size, unsigned seed) {
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
   using namespace pliant::compress;
   if (seed % 64 == 0 || size < 2) {
     std::mt19937 random(seed);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A few steps of every scheme on one communicator, to compare engines by: the bits must not depend on who carries them.
+// A few steps of every scheme on one communicator, to compare engines by: the bits must not depend
+// on who carries them.
 #pragma once
 
 #include <random>
@@ -19,9 +20,12 @@ inline std::vector<float> every_scheme(comm::Communicator& c, std::size_t entrie
   for (const char* text : {
            "gradients union density=10% values=int8 indices=rice",
            "gradients union gather=ring density=1% values=f32 indices=block16",
-           "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density=10% values=f16 indices=rice",
-           "gradients shared/var bcast=double-tree reduce=ring density=10% values=int8 indices=block16",
-           "gradients shared/star bcast=chain reduce=recursive-doubling density=10% values=f32 indices=rice",
+           "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density=10% "
+           "values=f16 indices=rice",
+           "gradients shared/var bcast=double-tree reduce=ring density=10% values=int8 "
+           "indices=block16",
+           "gradients shared/star bcast=chain reduce=recursive-doubling density=10% values=f32 "
+           "indices=rice",
            "gradients srs scatter=circulant density=10% values=int8 indices=rice",
            "gradients srs scatter=direct gather=ring density=5% values=f32",
            "gradients dense reduce=halving-doubling values=f16",
@@ -33,7 +37,8 @@ inline std::vector<float> every_scheme(comm::Communicator& c, std::size_t entrie
       std::normal_distribution<float> normal;
       std::vector<float> gradient(entries);
       for (float& value : gradient) value = normal(random);
-      const exchange::Terms terms{.plan = plan::parse_plan(text), .step = step, .deadline = Seconds{60}};
+      const exchange::Terms terms{
+          .plan = plan::parse_plan(text), .step = step, .deadline = Seconds{60}};
       (void)exchange::exchange(c, bucket, terms, compress::Gradient{gradient}, gradient);
       all.insert(all.end(), gradient.begin(), gradient.end());
       all.insert(all.end(), residual.span().begin(), residual.span().end());

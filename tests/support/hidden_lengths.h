@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A communicator that does not tell how long a message was: what an engine like Gloo does, and rubbish behind the message.
+// A communicator that does not tell how long a message was: what an engine like Gloo does, and
+// rubbish behind the message.
 #pragma once
 
 #include <cstring>
@@ -15,7 +16,9 @@ class HiddenLengths final : public comm::Communicator {
 
   [[nodiscard]] int rank() const override { return inner_.rank(); }
   [[nodiscard]] int size() const override { return inner_.size(); }
-  comm::Ticket send(int peer, comm::Tag tag, comm::Region message) override { return inner_.send(peer, tag, std::move(message)); }
+  comm::Ticket send(int peer, comm::Tag tag, comm::Region message) override {
+    return inner_.send(peer, tag, std::move(message));
+  }
   comm::Ticket receive(int peer, comm::Tag tag, comm::Region room) override {
     const auto bytes = room.bytes;
     const comm::Ticket ticket = inner_.receive(peer, tag, std::move(room));
@@ -30,7 +33,9 @@ class HiddenLengths final : public comm::Communicator {
     if (!rest.empty()) std::memset(rest.data(), 0xA5, rest.size());
     return {static_cast<std::int64_t>(room.mapped().size())};
   }
-  void all_reduce(const comm::Floats& floats, const comm::Patience& patience) override { inner_.all_reduce(floats, patience); }
+  void all_reduce(const comm::Floats& floats, const comm::Patience& patience) override {
+    inner_.all_reduce(floats, patience);
+  }
   [[nodiscard]] comm::Capabilities capabilities() const override {
     comm::Capabilities capabilities = inner_.capabilities();
     capabilities.tells_length = false;

@@ -32,22 +32,28 @@ inline Entries random_entries(std::mt19937& random, std::uint32_t length, double
   return entries;
 }
 
-// The payload, at its exact size. `entries.values` become the decoded ones; `differences`, if asked for, what they lost.
+// The payload, at its exact size. `entries.values` become the decoded ones; `differences`, if asked
+// for, what they lost.
 inline std::vector<std::byte> encoded(const Envelope& envelope, Entries& entries, Marks marks = {},
                                       std::vector<float>* differences = nullptr) {
   const bool values = envelope.contents != plan::Contents::kIndices;
   const bool indices = envelope.contents != plan::Contents::kValues;
   std::vector<float> lost(values ? entries.values.size() : 0);
   std::vector<std::byte> out(
-      static_cast<std::size_t>(plan::encoded_bound(envelope.length, entries.indices.size(), envelope.codes, envelope.contents).value));
-  const auto payload = encode(envelope, marks, indices ? std::span<const std::uint32_t>(entries.indices) : std::span<const std::uint32_t>(),
-                              values ? std::span(entries.values) : std::span<float>(), lost, out);
+      static_cast<std::size_t>(plan::encoded_bound(envelope.length, entries.indices.size(),
+                                                   envelope.codes, envelope.contents)
+                                   .value));
+  const auto payload = encode(
+      envelope, marks,
+      indices ? std::span<const std::uint32_t>(entries.indices) : std::span<const std::uint32_t>(),
+      values ? std::span(entries.values) : std::span<float>(), lost, out);
   out.resize(payload.size());
   if (differences != nullptr) *differences = lost;
   return out;
 }
 
-// Computes the checksum anew, as if a sender had meant these bytes: what is then refused is refused for its content.
+// Computes the checksum anew, as if a sender had meant these bytes: what is then refused is refused
+// for its content.
 inline void sign(std::span<std::byte> bytes) {
   if (bytes.size() < plan::kPayloadHeaderBytes) return;
   std::uint64_t seed;

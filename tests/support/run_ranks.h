@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Runs a function as N ranks, one thread each, under a watchdog. The first rank's exception reaches the caller. A rank that
-// throws is gone for the others at once; one that returns stays until all have.
+// Runs a function as N ranks, one thread each, under a watchdog. The first rank's exception reaches
+// the caller. A rank that throws is gone for the others at once; one that returns stays until all
+// have.
 #pragma once
 
 #include <exception>
@@ -18,8 +19,10 @@ namespace pliant::testing {
 
 using RankBody = std::function<void(std::unique_ptr<comm::Communicator>&)>;
 
-// Each rank joins by `join`, on its own thread. body may reset its communicator: that rank has left.
-inline void run_joining_ranks(const std::string& what, int size, const std::function<std::unique_ptr<comm::Communicator>(int)>& join,
+// Each rank joins by `join`, on its own thread. body may reset its communicator: that rank has
+// left.
+inline void run_joining_ranks(const std::string& what, int size,
+                              const std::function<std::unique_ptr<comm::Communicator>(int)>& join,
                               const RankBody& body) {
   const Watchdog watchdog(what + " on " + std::to_string(size) + " ranks");
   std::vector<std::unique_ptr<comm::Communicator>> communicators(static_cast<std::size_t>(size));
@@ -50,11 +53,14 @@ inline void run_leaving_ranks(const std::string& what, int size, const RankBody&
   std::vector<std::unique_ptr<comm::Communicator>> joined;  // all, before anybody may leave
   for (int rank = 0; rank < size; ++rank) joined.push_back(group.join(rank));
   run_joining_ranks(
-      what, size, [&joined](int rank) { return std::move(joined[static_cast<std::size_t>(rank)]); }, body);
+      what, size, [&joined](int rank) { return std::move(joined[static_cast<std::size_t>(rank)]); },
+      body);
 }
 
-inline void run_ranks(const std::string& what, int size, const std::function<void(comm::Communicator&)>& body) {
-  run_leaving_ranks(what, size, [&body](std::unique_ptr<comm::Communicator>& mine) { body(*mine); });
+inline void run_ranks(const std::string& what, int size,
+                      const std::function<void(comm::Communicator&)>& body) {
+  run_leaving_ranks(what, size,
+                    [&body](std::unique_ptr<comm::Communicator>& mine) { body(*mine); });
 }
 
 }  // namespace pliant::testing

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A network that is all model: exchanges take their price times noise. Log-normal of 20 %, and 1 % of timings are five times
-// too long; the seed decides everything.
+// A network that is all model: exchanges take their price times noise. Log-normal of 20 %, and 1 %
+// of timings are five times too long; the seed decides everything.
 #pragma once
 
 #include <cmath>
@@ -13,11 +13,13 @@ namespace pliant::test {
 
 class SyntheticNetwork {
  public:
-  SyntheticNetwork(const plan::Link& truth, unsigned seed, double spread = 0.2, double outliers = 0.01)
+  SyntheticNetwork(const plan::Link& truth, unsigned seed, double spread = 0.2,
+                   double outliers = 0.01)
       : link(truth), random_(seed), spread_(spread), outliers_(outliers) {}
 
   [[nodiscard]] Seconds noisy(Seconds exact) {
-    // Not std::normal_distribution, which differs between standard libraries: twelve even numbers add up to nearly normal.
+    // Not std::normal_distribution, which differs between standard libraries: twelve even numbers
+    // add up to nearly normal.
     double normal = -6;
     for (int i = 0; i < 12; ++i) normal += even();
     const double outlier = even() < outliers_ ? 5 : 1;

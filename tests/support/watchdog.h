@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A hang becomes a message: if the watchdog outlives its time, it says what was going on and ends the process.
+// A hang becomes a message: if the watchdog outlives its time, it says what was going on and ends
+// the process.
 #pragma once
 
 #include <chrono>
@@ -18,8 +19,8 @@ class Watchdog {
       : thread_([this, what = std::move(what), limit] {
           std::unique_lock lock(mutex_);
           if (over_.wait_for(lock, limit, [this] { return disarmed_; })) return;
-          std::fprintf(stderr, "watchdog: '%s' has not ended after %lld s: it hangs\n", what.c_str(),
-                       static_cast<long long>(limit.count()));
+          std::fprintf(stderr, "watchdog: '%s' has not ended after %lld s: it hangs\n",
+                       what.c_str(), static_cast<long long>(limit.count()));
           std::abort();
         }) {}
   ~Watchdog() {

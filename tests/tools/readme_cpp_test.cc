@@ -14,9 +14,11 @@ namespace {
 TEST(Readme, TheExchangeLeavesTheAverageOfWhatWasLargest) {
   testing::run_ranks("README", 4, [](comm::Communicator& communicator) {
     std::vector<float> gradient(1000, 0.F);
-    for (std::size_t i = 0; i < 10; ++i) gradient[i * 100] = static_cast<float>(communicator.rank() + 1);
+    for (std::size_t i = 0; i < 10; ++i)
+      gradient[i * 100] = static_cast<float>(communicator.rank() + 1);
     block0(communicator, gradient, 0);
-    for (std::size_t i = 0; i < gradient.size(); ++i) EXPECT_NEAR(gradient[i], i % 100 == 0 ? 2.5F : 0.F, 0.05F) << i;
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      EXPECT_NEAR(gradient[i], i % 100 == 0 ? 2.5F : 0.F, 0.05F) << i;
   });
 }
 

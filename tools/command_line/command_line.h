@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reading a command line the way every tool does: a mistake is an InputError that names the option and, if there is one, the word that was
-// probably meant.
+// Reading a command line the way every tool does: a mistake is an InputError that names the option
+// and, if there is one, the word that was probably meant.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,13 @@ class App;
 
 namespace pliant::command_line {
 
-// Fills what was declared on `app`. Returns the help text if that was asked for: print it and leave.
+// Fills what was declared on `app`. Returns the help text if that was asked for: print it and
+// leave.
 [[nodiscard]] std::optional<std::string> read(CLI::App& app, int argc, const char* const* argv);
 
 // "25.6M": how many of `noun` ("parameters"). K, M and G are decimal, in either case.
-[[nodiscard]] double parse_count(const std::string& text, const std::string& option, const std::string& noun);
+[[nodiscard]] double parse_count(const std::string& text, const std::string& option,
+                                 const std::string& noun);
 
 // Writes to stdout. Throws IoError if that cannot be: a full disk must not look like success.
 void print(const std::string& text);

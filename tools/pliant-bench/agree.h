@@ -7,8 +7,9 @@
 
 namespace pliant::bench {
 
-// The largest value over all ranks, on all ranks. Nobody leaves before everybody has come, so it is a barrier too.
-// Collective; throws CommError.
-[[nodiscard]] double max_over_ranks(comm::Communicator& communicator, double mine, const std::optional<Seconds>& deadline);
+// The largest value over all ranks, on all ranks. Nobody leaves before everybody has come, so it is
+// a barrier too. Collective; throws CommError.
+[[nodiscard]] double max_over_ranks(comm::Communicator& communicator, double mine,
+                                    const std::optional<Seconds>& deadline);
 
 }  // namespace pliant::bench

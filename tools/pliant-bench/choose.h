@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which complete plans to run: those given as text, and for each scheme asked for the one with the lowest price.
+// Which complete plans to run: those given as text, and for each scheme asked for the one with the
+// lowest price.
 #pragma once
 
 #include <vector>
@@ -10,11 +11,13 @@
 
 namespace pliant::bench {
 
-// The plan of gradients with these pins and the lowest price over equal links, schedules and segments being chosen.
-// Deterministic, but of no use to compute on every rank.
-[[nodiscard]] plan::Plan cheapest(const plan::Pins& pins, int ranks, std::size_t count, const plan::Link& link);
+// The plan of gradients with these pins and the lowest price over equal links, schedules and
+// segments being chosen. Deterministic, but of no use to compute on every rank.
+[[nodiscard]] plan::Plan cheapest(const plan::Pins& pins, int ranks, std::size_t count,
+                                  const plan::Link& link);
 
 // All different, the same on every rank: the first one chooses. Collective.
-[[nodiscard]] std::vector<plan::Plan> plans_for(comm::Communicator& communicator, const Options& options, std::size_t count);
+[[nodiscard]] std::vector<plan::Plan> plans_for(comm::Communicator& communicator,
+                                                const Options& options, std::size_t count);
 
 }  // namespace pliant::bench

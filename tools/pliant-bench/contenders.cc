@@ -21,14 +21,17 @@ struct Bench {
   comm::Region memory;
   exchange::Workspace workspace = {};
 
-  [[nodiscard]] std::span<float> floats() const { return {reinterpret_cast<float*>(memory.bytes.data()), problem.count}; }
+  [[nodiscard]] std::span<float> floats() const {
+    return {reinterpret_cast<float*>(memory.bytes.data()), problem.count};
+  }
   [[nodiscard]] int rank() const { return communicator.rank(); }
 };
 using BenchPtr = std::shared_ptr<Bench>;
 
 BenchPtr set_up(comm::Communicator& communicator, const Options& options, const Problem& problem) {
   const bool hollow = communicator.capabilities().simulated && options.checks == 0;
-  const comm::Region memory = hollow ? hollow_memory(problem.count * sizeof(float)) : comm::region_of(Buffer<float>(problem.count));
+  const comm::Region memory = hollow ? hollow_memory(problem.count * sizeof(float))
+                                     : comm::region_of(Buffer<float>(problem.count));
   auto bench = std::make_shared<Bench>(Bench{communicator, options, problem, hollow, memory});
   if (!hollow) fill(problem, communicator.rank(), bench->floats());
   return bench;
@@ -43,7 +46,8 @@ void run_schedule(Bench& bench, const schedule::Schedule& schedule, int blocks) 
   }
   bench.workspace.reset();
   exchange::Complaint complaint;
-  exchange::DenseBlocks dense({bench.floats(), bench.memory.owner}, blocks, bench.workspace, complaint);
+  exchange::DenseBlocks dense({bench.floats(), bench.memory.owner}, blocks, bench.workspace,
+                              complaint);
   exchange::run(bench.communicator, schedule, dense, options);
   complaint.raise();
 }
@@ -66,30 +70,35 @@ int choose_segments(const Bench& bench, const schedule::Builder& builder) {
 Contender contender_of(const BenchPtr& bench, const schedule::Builder& builder) {
   const int segments = choose_segments(*bench, builder);
   const schedule::Shape shape{bench->problem.ranks, bench->problem.root, segments};
-  Contender contender{.name = std::string(builder.name), .segments = builder.segmented ? segments : 0};
-  contender.run = [bench, schedule = builder.build(bench->rank(), shape), blocks = builder.blocks(shape)] {
-    run_schedule(*bench, schedule, blocks);
-  };
+  Contender contender{.name = std::string(builder.name),
+                      .segments = builder.segmented ? segments : 0};
+  contender.run = [bench, schedule = builder.build(bench->rank(), shape),
+                   blocks = builder.blocks(shape)] { run_schedule(*bench, schedule, blocks); };
   contender.check = checked(bench, contender.run);
   const auto& link = bench->options.link;
-  if (link && bench->rank() == 0) contender.price = predict(builder, bench->problem, segments, *link);
+  if (link && bench->rank() == 0)
+    contender.price = predict(builder, bench->problem, segments, *link);
   return contender;
 }
 
 Contender contender_of(const BenchPtr& bench, const Yardstick& yardstick) {
   Contender contender{.name = yardstick.name, .reference = true};
-  contender.run = [bench, yardstick] { yardstick.run(bench->problem, bench->rank(), bench->floats()); };
+  contender.run = [bench, yardstick] {
+    yardstick.run(bench->problem, bench->rank(), bench->floats());
+  };
   if (yardstick.solves) contender.check = checked(bench, contender.run);
   return contender;
 }
 
 }  // namespace
 
-std::vector<Contender> line_up(comm::Communicator& communicator, const Engine& engine, const Options& options, const Problem& problem) {
+std::vector<Contender> line_up(comm::Communicator& communicator, const Engine& engine,
+                               const Options& options, const Problem& problem) {
   const BenchPtr bench = set_up(communicator, options, problem);
   std::vector<Contender> contenders;
   for (const auto& builder : schedule::builders()) {
-    if (builder.collective == problem.collective && wanted(options, builder)) contenders.push_back(contender_of(bench, builder));
+    if (builder.collective == problem.collective && wanted(options, builder))
+      contenders.push_back(contender_of(bench, builder));
   }
   if (options.reference) contenders.push_back(contender_of(bench, engine.yardstick()));
   return contenders;

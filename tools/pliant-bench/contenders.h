@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Who competes for a problem: the schedules asked for and the engine's yardstick, all on one vector.
+// Who competes for a problem: the schedules asked for and the engine's yardstick, all on one
+// vector.
 #pragma once
 
 #include <vector>
@@ -12,9 +13,9 @@
 
 namespace pliant::bench {
 
-// The contenders share memory with each other and outlive everything but the communicator. Collective, as the first rank
-// chooses the segments for all.
-[[nodiscard]] std::vector<Contender> line_up(comm::Communicator& communicator, const Engine& engine, const Options& options,
-                                             const Problem& problem);
+// The contenders share memory with each other and outlive everything but the communicator.
+// Collective, as the first rank chooses the segments for all.
+[[nodiscard]] std::vector<Contender> line_up(comm::Communicator& communicator, const Engine& engine,
+                                             const Options& options, const Problem& problem);
 
 }  // namespace pliant::bench

@@ -23,13 +23,15 @@ Yardstick memory_copy() {
           }};
 }
 
-// A rank that fails leaves at once, so that the others need not wait for it; theirs are echoes of the first failure.
+// A rank that fails leaves at once, so that the others need not wait for it; theirs are echoes of
+// the first failure.
 struct Outcome {
   int code = kExitFine;
   std::exception_ptr failure;
 };
 
-Outcome live(std::unique_ptr<comm::Communicator> communicator, const Engine& engine, const Body& body) {
+Outcome live(std::unique_ptr<comm::Communicator> communicator, const Engine& engine,
+             const Body& body) {
   try {
     return {body(*communicator, engine), nullptr};
   } catch (...) {
@@ -63,7 +65,8 @@ int run_on_threads(int ranks, const Body& body) {
   {
     std::vector<std::jthread> threads;
     for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
-      threads.emplace_back([&, rank] { outcomes[rank] = live(std::move(communicators[rank]), engine, body); });
+      threads.emplace_back(
+          [&, rank] { outcomes[rank] = live(std::move(communicators[rank]), engine, body); });
     }
   }
   for (const Outcome& outcome : outcomes) {

@@ -11,7 +11,8 @@
 
 namespace pliant::bench {
 
-// What our schedules are held against: the engine's own collectives or, where it has none, one copy of the vector.
+// What our schedules are held against: the engine's own collectives or, where it has none, one copy
+// of the vector.
 struct Yardstick {
   std::string name;
   bool solves = false;  // does it do the collective, so that its result can be checked
@@ -26,8 +27,8 @@ struct Engine {
 // The whole of one rank's work; returns its exit code.
 using Body = std::function<int(comm::Communicator&, const Engine&)>;
 
-// Runs the body as every rank and returns the exit code of the process. Failures are told on stderr, one line, once
-// (of several ranks that lost a peer, MPI may let more than one tell it).
+// Runs the body as every rank and returns the exit code of the process. Failures are told on
+// stderr, one line, once (of several ranks that lost a peer, MPI may let more than one tell it).
 [[nodiscard]] int run_on_threads(int ranks, const Body& body);
 [[nodiscard]] int run_on_mpi(int* argc, char*** argv, const Body& body);
 

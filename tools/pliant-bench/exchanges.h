@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whole exchanges under plans, timed in turns beside a dense all-reduce of ours and the engine's own.
+// Whole exchanges under plans, timed in turns beside a dense all-reduce of ours and the engine's
+// own.
 #pragma once
 
 #include <string>
@@ -13,7 +14,8 @@
 
 namespace pliant::bench {
 
-// Times are the slowest rank's; shares, kept and updated fraction are the first rank's, wire bytes those of the rank that sends most.
+// Times are the slowest rank's; shares, kept and updated fraction are the first rank's, wire bytes
+// those of the rank that sends most.
 struct ExchangeRow {
   std::size_t count = 0;                // elements of the bucket
   std::optional<plan::Plan> plan = {};  // none: the engine's yardstick
@@ -40,7 +42,8 @@ struct ExchangeReport {
 };
 
 // Collective; the report is of use on the first rank only, but for wrong().
-[[nodiscard]] ExchangeReport run_exchanges(comm::Communicator& communicator, const Engine& engine, const Options& options,
+[[nodiscard]] ExchangeReport run_exchanges(comm::Communicator& communicator, const Engine& engine,
+                                           const Options& options,
                                            std::span<const std::size_t> counts);
 
 [[nodiscard]] std::string as_table(const ExchangeReport& report);

@@ -13,8 +13,8 @@
 namespace pliant::bench {
 namespace {
 
-// Mapped again and again. Small enough to stay in a cache, large enough that 256 ranks of 128 MiB need fewer mappings than
-// Linux allows a process (65,530).
+// Mapped again and again. Small enough to stay in a cache, large enough that 256 ranks of 128 MiB
+// need fewer mappings than Linux allows a process (65,530).
 constexpr std::size_t kTile = 1 << 20;
 
 struct Mapping {
@@ -31,11 +31,13 @@ struct Mapping {
 comm::Region hollow_memory(std::size_t size) {
   const std::size_t mapped = std::max<std::size_t>(1, (size + kTile - 1) / kTile) * kTile;
   const int file = memfd_create("pliant-bench", MFD_CLOEXEC);
-  if (file < 0 || ftruncate(file, kTile) != 0) throw io_error_from_errno("making memory for messages without content");
+  if (file < 0 || ftruncate(file, kTile) != 0)
+    throw io_error_from_errno("making memory for messages without content");
   void* base = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   bool fine = base != MAP_FAILED;
   for (std::size_t at = 0; fine && at < mapped; at += kTile) {
-    fine = mmap(static_cast<std::byte*>(base) + at, kTile, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
+    fine = mmap(static_cast<std::byte*>(base) + at, kTile, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_FIXED, file, 0) != MAP_FAILED;
   }
   close(file);
   if (!fine) throw io_error_from_errno("mapping memory for messages without content");
@@ -46,9 +48,11 @@ comm::Region hollow_memory(std::size_t size) {
 HollowBlocks::HollowBlocks(comm::Region hollow, std::vector<double> block_bytes)
     : hollow_(std::move(hollow)), block_bytes_(std::move(block_bytes)) {}
 
-HollowBlocks::HollowBlocks(comm::Region hollow, std::size_t count, int blocks) : hollow_(std::move(hollow)) {
+HollowBlocks::HollowBlocks(comm::Region hollow, std::size_t count, int blocks)
+    : hollow_(std::move(hollow)) {
   const auto points = split_points(count, static_cast<std::size_t>(blocks));
-  for (std::size_t b = 1; b < points.size(); ++b) block_bytes_.push_back(static_cast<double>((points[b] - points[b - 1]) * sizeof(float)));
+  for (std::size_t b = 1; b < points.size(); ++b)
+    block_bytes_.push_back(static_cast<double>((points[b] - points[b - 1]) * sizeof(float)));
 }
 
 std::size_t HollowBlocks::bytes_of(const schedule::Move& move) const {
@@ -61,7 +65,9 @@ comm::Region HollowBlocks::outgoing(const schedule::Move& move, schedule::OnArri
   return {hollow_.bytes.first(bytes_of(move)), hollow_.owner};
 }
 
-comm::Region HollowBlocks::room(const schedule::Move& move, schedule::OnArrival on_arrival) { return outgoing(move, on_arrival); }
+comm::Region HollowBlocks::room(const schedule::Move& move, schedule::OnArrival on_arrival) {
+  return outgoing(move, on_arrival);
+}
 
 void HollowBlocks::arrived(const schedule::Move&, schedule::OnArrival, const comm::Region&) {}
 

@@ -17,13 +17,15 @@ namespace pliant::bench {
 class HollowBlocks final : public exchange::Blocks {
  public:
   HollowBlocks(comm::Region hollow, std::vector<double> block_bytes);
-  HollowBlocks(comm::Region hollow, std::size_t count, int blocks);  // of a vector of `count` floats, cut evenly
+  HollowBlocks(comm::Region hollow, std::size_t count,
+               int blocks);  // of a vector of `count` floats, cut evenly
 
   [[nodiscard]] std::size_t bytes_of(const schedule::Move& move) const;
 
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
-  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival, const comm::Region& message) override;
+  void arrived(const schedule::Move& move, schedule::OnArrival on_arrival,
+               const comm::Region& message) override;
 
  private:
   comm::Region hollow_;

@@ -22,25 +22,30 @@ std::string drawings(const Options& options) {
   std::string text;
   for (const auto& builder : schedule::builders()) {
     if (builder.name != options.show) continue;
-    const schedule::Shape shape{options.ranks, options.root, options.segments > 0 ? options.segments : kDrawnSegments};
-    text += fmt::format("{}{}, {}, {} ranks, {} blocks\n", text.empty() ? "" : "\n", to_string(builder.collective), builder.name,
-                        shape.size, builder.blocks(shape));
+    const schedule::Shape shape{options.ranks, options.root,
+                                options.segments > 0 ? options.segments : kDrawnSegments};
+    text +=
+        fmt::format("{}{}, {}, {} ranks, {} blocks\n", text.empty() ? "" : "\n",
+                    to_string(builder.collective), builder.name, shape.size, builder.blocks(shape));
     text += schedule::draw(schedule::build_all(builder, shape));
   }
-  return text + "\n>3 [0-1] sends blocks 0 and 1 to rank 3; <2 [5] receives block 5 from rank 2; <2 +[5] adds it\n";
+  return text +
+         "\n>3 [0-1] sends blocks 0 and 1 to rank 3; <2 [5] receives block 5 from rank 2; <2 +[5] "
+         "adds it\n";
 }
 
 std::vector<std::size_t> sizes(const Options& options) {
   std::vector<std::size_t> all;
-  for (double bytes = static_cast<double>(options.min_bytes); bytes <= static_cast<double>(options.max_bytes); bytes *= options.factor) {
+  for (double bytes = static_cast<double>(options.min_bytes);
+       bytes <= static_cast<double>(options.max_bytes); bytes *= options.factor) {
     all.push_back(static_cast<std::size_t>(bytes));
   }
   return all;
 }
 
 // Adds one size to the blocks of a collective; the first size makes the blocks.
-void add_rows(std::vector<Block>& blocks, const Problem& problem, const Options& options, const std::vector<Contender>& contenders,
-              const std::vector<Timing>& timings) {
+void add_rows(std::vector<Block>& blocks, const Problem& problem, const Options& options,
+              const std::vector<Contender>& contenders, const std::vector<Timing>& timings) {
   std::optional<Seconds> reference;
   if (!contenders.empty() && contenders.back().reference) reference = timings.back().median;
   for (std::size_t c = 0; c < contenders.size(); ++c) {
@@ -54,20 +59,23 @@ void add_rows(std::vector<Block>& blocks, const Problem& problem, const Options&
 std::vector<std::size_t> counts(const Options& options) {
   if (!options.counts.empty()) return options.counts;
   std::vector<std::size_t> all;
-  for (const std::size_t bytes : sizes(options)) all.push_back(std::max<std::size_t>(1, bytes / sizeof(float)));
+  for (const std::size_t bytes : sizes(options))
+    all.push_back(std::max<std::size_t>(1, bytes / sizeof(float)));
   return all;
 }
 
 int run_plans(comm::Communicator& communicator, const Engine& engine, const Options& options) {
   const ExchangeReport report = run_exchanges(communicator, engine, options, counts(options));
-  if (communicator.rank() == 0) command_line::print(options.json ? as_json(report) : as_table(report));
+  if (communicator.rank() == 0)
+    command_line::print(options.json ? as_json(report) : as_table(report));
   return report.wrong() ? kExitWrongResult : kExitFine;
 }
 
 int run(comm::Communicator& communicator, const Engine& engine, const Options& options) {
   if (exchanges(options)) return run_plans(communicator, engine, options);
   const int ranks = communicator.size();
-  if (options.root >= ranks) throw InputError(fmt::format("--root: there is no rank {} among {}", options.root, ranks));
+  if (options.root >= ranks)
+    throw InputError(fmt::format("--root: there is no rank {} among {}", options.root, ranks));
   Report report{ranks, engine.name, options.reference ? engine.yardstick().name : "", options, {}};
   for (const auto collective : options.collectives) {
     std::vector<Block> blocks;
@@ -79,7 +87,8 @@ int run(comm::Communicator& communicator, const Engine& engine, const Options& o
     }
     report.blocks.insert(report.blocks.end(), blocks.begin(), blocks.end());
   }
-  if (communicator.rank() == 0) command_line::print(options.json ? as_json(report) : as_table(report));
+  if (communicator.rank() == 0)
+    command_line::print(options.json ? as_json(report) : as_table(report));
   return report.wrong() ? kExitWrongResult : kExitFine;
 }
 
@@ -87,28 +96,36 @@ int run(comm::Communicator& communicator, const Engine& engine, const Options& o
 int say(int argc, char** argv, const std::string& text) {
   const auto print = [&text] { return command_line::print(text), kExitFine; };
   if (!started_by_mpi()) return print();
-  return run_on_mpi(&argc, &argv, [&](comm::Communicator& mine, const Engine&) { return mine.rank() == 0 ? print() : kExitFine; });
+  return run_on_mpi(&argc, &argv, [&](comm::Communicator& mine, const Engine&) {
+    return mine.rank() == 0 ? print() : kExitFine;
+  });
 }
 
 int refuse(int argc, char** argv, const std::string& why) {
   if (!started_by_mpi()) return tell(InputError(why));
-  return run_on_mpi(&argc, &argv, [&](comm::Communicator&, const Engine&) -> int { throw InputError(why); });
+  return run_on_mpi(&argc, &argv,
+                    [&](comm::Communicator&, const Engine&) -> int { throw InputError(why); });
 }
 
 int run_tool(int argc, char** argv) {
   Options options;
-  std::string refusal;  // told after the handler: simulated ranks share a thread, and none may leave it with an exception in hand
+  std::string refusal;  // told after the handler: simulated ranks share a thread, and none may
+                        // leave it with an exception in hand
   try {
     options = parse_options(argc, argv);
-    if (options.local_ranks > 0 && !threads_allowed()) throw InputError("--local: simulated ranks have no threads; leave it out");
+    if (options.local_ranks > 0 && !threads_allowed())
+      throw InputError("--local: simulated ranks have no threads; leave it out");
   } catch (const InputError& error) {
     refusal = error.what();
   }
   if (!refusal.empty()) return refuse(argc, argv, refusal);
   if (!options.say.empty()) return say(argc, argv, options.say);
   if (!options.show.empty()) return say(argc, argv, drawings(options));
-  const Body body = [&options](comm::Communicator& communicator, const Engine& engine) { return run(communicator, engine, options); };
-  return options.local_ranks > 0 ? run_on_threads(options.local_ranks, body) : run_on_mpi(&argc, &argv, body);
+  const Body body = [&options](comm::Communicator& communicator, const Engine& engine) {
+    return run(communicator, engine, options);
+  };
+  return options.local_ranks > 0 ? run_on_threads(options.local_ranks, body)
+                                 : run_on_mpi(&argc, &argv, body);
 }
 
 }  // namespace

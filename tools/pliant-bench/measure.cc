@@ -16,13 +16,15 @@ Timing summary(std::vector<double> seconds) {
   return {{median}, {seconds[n / 10]}, {seconds[n - 1 - n / 10]}};
 }
 
-std::vector<Timing> measure(comm::Communicator& communicator, std::span<const Contender> contenders, const Options& options) {
+std::vector<Timing> measure(comm::Communicator& communicator, std::span<const Contender> contenders,
+                            const Options& options) {
   std::vector<std::optional<std::int64_t>> wrong(contenders.size());
   for (int i = 0; i < options.checks; ++i) {
     for (std::size_t c = 0; c < contenders.size(); ++c) {
       if (!contenders[c].check) continue;
       const auto here = static_cast<double>(contenders[c].check());
-      const auto most = static_cast<std::int64_t>(max_over_ranks(communicator, here, options.deadline));
+      const auto most =
+          static_cast<std::int64_t>(max_over_ranks(communicator, here, options.deadline));
       wrong[c] = std::max(wrong[c].value_or(0), most);
     }
   }

@@ -10,7 +10,8 @@
 namespace pliant::bench {
 
 // What price() says of this schedule over equal links, with blocks cut as exchange/ cuts them.
-[[nodiscard]] Seconds predict(const schedule::Builder& builder, const Problem& problem, int segments, const plan::Link& link);
+[[nodiscard]] Seconds predict(const schedule::Builder& builder, const Problem& problem,
+                              int segments, const plan::Link& link);
 
 // What segments and schedules are chosen for if the user names no network: a good Ethernet.
 inline const plan::Link kAssumedLink = plan::link_of(from_bits_per_second(10e9), {50e-6});
@@ -19,6 +20,7 @@ inline const plan::Link kAssumedLink = plan::link_of(from_bits_per_second(10e9),
 [[nodiscard]] std::vector<int> segment_candidates();
 
 // The number of segments with the lowest price.
-[[nodiscard]] int best_segments(const schedule::Builder& builder, const Problem& problem, const plan::Link& link);
+[[nodiscard]] int best_segments(const schedule::Builder& builder, const Problem& problem,
+                                const plan::Link& link);
 
 }  // namespace pliant::bench

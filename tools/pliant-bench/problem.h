@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A collective over one vector: what goes in, what must come out, and the least time any algorithm needs. The data are small
-// whole numbers, so that sums are exact in float32 in whatever order they are added.
+// A collective over one vector: what goes in, what must come out, and the least time any algorithm
+// needs. The data are small whole numbers, so that sums are exact in float32 in whatever order they
+// are added.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +17,22 @@ struct Problem {
   schedule::Collective collective;
   int ranks;
   int root;
-  std::size_t count;  // of the whole vector: what all-gather ends with and reduce-scatter starts from
+  std::size_t
+      count;  // of the whole vector: what all-gather ends with and reduce-scatter starts from
 };
 
-// The problem of about this many bytes. As in nccl-tests, collectives with a part for each rank round down to equal parts.
-[[nodiscard]] Problem make_problem(schedule::Collective collective, int ranks, int root, std::size_t bytes);
+// The problem of about this many bytes. As in nccl-tests, collectives with a part for each rank
+// round down to equal parts.
+[[nodiscard]] Problem make_problem(schedule::Collective collective, int ranks, int root,
+                                   std::size_t bytes);
 
-// Writes what `rank` brings. What it must not need is filled with a number that cannot pass for a result.
+// Writes what `rank` brings. What it must not need is filled with a number that cannot pass for a
+// result.
 void fill(const Problem& problem, int rank, std::span<float> data);
 
 // How many elements of what `rank` ended with are wrong.
-[[nodiscard]] std::int64_t count_wrong(const Problem& problem, int rank, std::span<const float> data);
+[[nodiscard]] std::int64_t count_wrong(const Problem& problem, int rank,
+                                       std::span<const float> data);
 
 // The part of the vector that is this rank's own, in all-gather and reduce-scatter.
 [[nodiscard]] std::span<float> own_part(const Problem& problem, int rank, std::span<float> data);

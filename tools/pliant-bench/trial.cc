@@ -15,7 +15,8 @@ namespace {
 
 class RealTrial final : public Trial {
  public:
-  RealTrial(comm::Communicator& communicator, const TrialOptions& options, std::span<const float> gradient)
+  RealTrial(comm::Communicator& communicator, const TrialOptions& options,
+            std::span<const float> gradient)
       : communicator_(communicator),
         options_(options),
         gradient_(gradient),
@@ -24,8 +25,10 @@ class RealTrial final : public Trial {
         bucket_(residual_) {}
 
   exchange::Report run() override {
-    const exchange::Terms terms{.plan = options_.plan, .step = step_++, .deadline = options_.deadline};
-    return exchange::exchange(communicator_, bucket_, terms, compress::Gradient{gradient_}, result_);
+    const exchange::Terms terms{
+        .plan = options_.plan, .step = step_++, .deadline = options_.deadline};
+    return exchange::exchange(communicator_, bucket_, terms, compress::Gradient{gradient_},
+                              result_);
   }
 
   // The second exchange, so that there is a residual to carry.
@@ -47,7 +50,8 @@ class RealTrial final : public Trial {
 };
 
 std::vector<model::Stage> stages_of(const TrialOptions& options, int ranks) {
-  return model::stages(options.plan, options.count, plan::entries_of(options.plan.density, options.count), ranks);
+  return model::stages(options.plan, options.count,
+                       plan::entries_of(options.plan.density, options.count), ranks);
 }
 
 class HollowTrial final : public Trial {
@@ -55,7 +59,8 @@ class HollowTrial final : public Trial {
   HollowTrial(comm::Communicator& communicator, const TrialOptions& options, comm::Region memory)
       : communicator_(communicator), options_(options), memory_(std::move(memory)) {
     for (const auto& stage : stages_of(options, communicator.size())) {
-      legs_.push_back({model::schedule_of(stage, communicator.rank()), model::all_block_bytes(stage)});
+      legs_.push_back(
+          {model::schedule_of(stage, communicator.rank()), model::all_block_bytes(stage)});
     }
   }
 
@@ -64,7 +69,8 @@ class HollowTrial final : public Trial {
     report.traffic.entered = communicator_.now();
     for (const Leg& leg : legs_) {
       HollowBlocks blocks(memory_, leg.block_bytes);
-      report.traffic += exchange::run(communicator_, leg.schedule, blocks, {.tag = 0, .deadline = options_.deadline});
+      report.traffic += exchange::run(communicator_, leg.schedule, blocks,
+                                      {.tag = 0, .deadline = options_.deadline});
     }
     report.wire = communicator_.now() - report.traffic.entered;
     return report;
@@ -99,17 +105,20 @@ Buffer<Page> page_of(const Books& books, std::size_t begin, std::size_t count) {
     const double gradient = books.gradient[begin + i];
     const double before = books.before[begin + i];
     const double after = books.after[begin + i];
-    page[i] = {gradient + before - after, std::abs(gradient) + std::abs(before) + std::abs(after), books.result[begin + i]};
+    page[i] = {gradient + before - after, std::abs(gradient) + std::abs(before) + std::abs(after),
+               books.result[begin + i]};
   }
   return page;
 }
 
 }  // namespace
 
-// Rounding: forming accumulated rounds once on each rank, adding N of them N-1 times, 1/N and its product twice, giving back
-// to the residual at most once for each hop and twice at the end. No partial sum is larger than the sum of the magnitudes and
-// each rounding is at most 2^-24 of one: 2N + 8 of them is more than there are.
-std::int64_t audit(comm::Communicator& communicator, const Books& books, const std::optional<Seconds>& deadline) {
+// Rounding: forming accumulated rounds once on each rank, adding N of them N-1 times, 1/N and its
+// product twice, giving back to the residual at most once for each hop and twice at the end. No
+// partial sum is larger than the sum of the magnitudes and each rounding is at most 2^-24 of one:
+// 2N + 8 of them is more than there are.
+std::int64_t audit(comm::Communicator& communicator, const Books& books,
+                   const std::optional<Seconds>& deadline) {
   const int ranks = communicator.size();
   const double tolerance = (2.0 * ranks + 8) * std::ldexp(1.0, -24);
   const comm::Patience patience{.deadline = deadline, .place = {}};
@@ -128,7 +137,9 @@ std::int64_t audit(comm::Communicator& communicator, const Books& books, const s
       for (std::size_t i = 0; i < count; ++i) {
         total[i].gave += theirs[i].gave;
         total[i].magnitude += theirs[i].magnitude;
-        if (std::bit_cast<std::uint32_t>(total[i].got) != std::bit_cast<std::uint32_t>(theirs[i].got)) bad[i] = true;
+        if (std::bit_cast<std::uint32_t>(total[i].got) !=
+            std::bit_cast<std::uint32_t>(theirs[i].got))
+          bad[i] = true;
       }
     }
     for (std::size_t i = 0; i < count; ++i) {
@@ -140,11 +151,13 @@ std::int64_t audit(comm::Communicator& communicator, const Books& books, const s
   return wrong;
 }
 
-std::unique_ptr<Trial> real_trial(comm::Communicator& communicator, const TrialOptions& options, std::span<const float> gradient) {
+std::unique_ptr<Trial> real_trial(comm::Communicator& communicator, const TrialOptions& options,
+                                  std::span<const float> gradient) {
   return std::make_unique<RealTrial>(communicator, options, gradient);
 }
 
-std::unique_ptr<Trial> hollow_trial(comm::Communicator& communicator, const TrialOptions& options, comm::Region memory) {
+std::unique_ptr<Trial> hollow_trial(comm::Communicator& communicator, const TrialOptions& options,
+                                    comm::Region memory) {
   return std::make_unique<HollowTrial>(communicator, options, std::move(memory));
 }
 
@@ -166,7 +179,8 @@ void draw_gradient(int rank, std::span<float> gradient) {
   for (float& value : gradient) {
     const std::uint64_t bits = random();
     float sum = 0;
-    for (int part = 0; part < 4; ++part) sum += static_cast<float>((bits >> (16 * part)) & 0xFFFFU) / 65536.0F - 0.5F;
+    for (int part = 0; part < 4; ++part)
+      sum += static_cast<float>((bits >> (16 * part)) & 0xFFFFU) / 65536.0F - 0.5F;
     value = sum;
   }
 }

@@ -30,11 +30,15 @@ class Tool {
  public:
   Tool() {
     app_.require_subcommand(1);
-    app_.set_version_flag("--version", fmt::format("pliant-lab {}", version()), "Print the version and leave");
+    app_.set_version_flag("--version", fmt::format("pliant-lab {}", version()),
+                          "Print the version and leave");
     app_.footer(
-        "Exit status: that of the first host that failed; 2 bad input, 6 something is missing here, 124 --timeout, 128+n ended by signal "
+        "Exit status: that of the first host that failed; 2 bad input, 6 something is missing "
+        "here, 124 --timeout, 128+n ended by signal "
         "n.");
-    network_command("run", "Run a command in every host, with RANK, WORLD_SIZE, MASTER_ADDR and so on set", &run);
+    network_command("run",
+                    "Run a command in every host, with RANK, WORLD_SIZE, MASTER_ADDR and so on set",
+                    &run);
     network_command("mpirun", "Run a program under Open MPI, one rank in each host", &mpirun);
     network_command("shell", "A prompt in host 0", &shell);
     add_exec();
@@ -48,7 +52,8 @@ class Tool {
 
   int main(Arguments arguments) {
     command_ = std::move(arguments.command);
-    std::vector<std::string> reversed(arguments.ours.rbegin(), arguments.ours.rend());  // as CLI11 takes them
+    std::vector<std::string> reversed(arguments.ours.rbegin(),
+                                      arguments.ours.rend());  // as CLI11 takes them
     try {
       app_.parse(reversed);
     } catch (const CLI::Success& help) {
@@ -65,17 +70,20 @@ class Tool {
   void network_command(const char* name, const char* help, NetworkCommand command) {
     CLI::App* sub = app_.add_subcommand(name, help);
     options_.add_to(*sub);
-    sub->callback([this, command] { action_ = [this, command] { return command(options_, command_); }; });
+    sub->callback(
+        [this, command] { action_ = [this, command] { return command(options_, command_); }; });
   }
 
   CLI::App* control_command(const char* name, const char* help) {
     CLI::App* sub = app_.add_subcommand(name, help);
-    sub->add_option("--lab", lab_, "Process number of the lab's switch, if several labs are running");
+    sub->add_option("--lab", lab_,
+                    "Process number of the lab's switch, if several labs are running");
     return sub;
   }
 
   void tell_on(CLI::App* sub, std::function<std::string()> line) {
-    sub->callback([this, line = std::move(line)] { action_ = [this, line] { return tell(lab_, line()); }; });
+    sub->callback(
+        [this, line = std::move(line)] { action_ = [this, line] { return tell(lab_, line()); }; });
   }
 
   void add_exec() {
@@ -112,19 +120,24 @@ class Tool {
   void add_timelines() {
     CLI::App* sub = app_.add_subcommand("timelines", "List the shipped timelines, or print one");
     sub->add_option("name", name_, "Name of one");
-    sub->callback([this] { action_ = [this] { return name_.empty() ? list_timelines() : print_timeline(name_); }; });
+    sub->callback([this] {
+      action_ = [this] { return name_.empty() ? list_timelines() : print_timeline(name_); };
+    });
   }
 
   // CLI11 says what is wrong; this adds what was probably meant.
-  [[nodiscard]] std::string explain(const CLI::ParseError& error, const std::vector<std::string>& words) const {
+  [[nodiscard]] std::string explain(const CLI::ParseError& error,
+                                    const std::vector<std::string>& words) const {
     const auto commands = app_.get_subcommands([](const CLI::App*) { return true; });
     std::vector<std::string> known;
     for (const CLI::App* sub : commands) known.push_back(sub->get_name());
-    if (!words.empty() && std::ranges::find(known, words.front()) == known.end()) return unknown("command", words.front(), known);
+    if (!words.empty() && std::ranges::find(known, words.front()) == known.end())
+      return unknown("command", words.front(), known);
     const std::vector<std::string> options = option_names();
     for (const std::string& word : words) {
       const std::string name = word.substr(0, word.find('='));
-      if (name.starts_with("--") && std::ranges::find(options, name) == options.end()) return unknown("option", name, options);
+      if (name.starts_with("--") && std::ranges::find(options, name) == options.end())
+        return unknown("option", name, options);
     }
     return fmt::format("{} (see pliant-lab --help)", error.what());
   }
@@ -137,11 +150,15 @@ class Tool {
     return names;
   }
 
-  [[nodiscard]] static std::string unknown(const char* what, const std::string& word, const std::vector<std::string>& known) {
+  [[nodiscard]] static std::string unknown(const char* what, const std::string& word,
+                                           const std::vector<std::string>& known) {
     return fmt::format("unknown {} '{}'{}", what, word, suggestion(word, known));
   }
 
-  CLI::App app_{"A network of N hosts on one machine: real packets, rates, delays and losses that change over time.", "pliant-lab"};
+  CLI::App app_{
+      "A network of N hosts on one machine: real packets, rates, delays and losses that change "
+      "over time.",
+      "pliant-lab"};
   NetworkOptions options_;
   Command command_;
   std::optional<int> lab_;

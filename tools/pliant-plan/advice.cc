@@ -15,7 +15,8 @@ constexpr double kFastest = 1e12 / 8;
 constexpr int kHalvings = 16;  // of a factor of a million: 1.0002
 
 bool is_plain(const plan::Plan& plan) {
-  return plan.scheme == plan::Scheme::kDense && plan.reduce == plan::AllReduce::kEngine && plan.every == 1 && plan.late == 0;
+  return plan.scheme == plan::Scheme::kDense && plan.reduce == plan::AllReduce::kEngine &&
+         plan.every == 1 && plan.late == 0;
 }
 
 bool worth_it(const Options& options, model::PriceBook& book) {
@@ -28,8 +29,12 @@ bool worth_it(const Options& options, model::PriceBook& book) {
 Advice advise(const Options& options, model::PriceBook& book) {
   const auto& asked = options.control;
   auto plans = plan::candidates(options.inputs.world.size, asked.candidates);
-  std::erase_if(plans, [&](const plan::Plan& plan) { return !guarded(plan, asked.candidates.pins, asked.guards, options.inputs.adam); });
-  if (plans.empty()) throw InputError("--plan: the guard-rails leave nothing of it; pin what they forbid (see docs/control.md)");
+  std::erase_if(plans, [&](const plan::Plan& plan) {
+    return !guarded(plan, asked.candidates.pins, asked.guards, options.inputs.adam);
+  });
+  if (plans.empty())
+    throw InputError(
+        "--plan: the guard-rails leave nothing of it; pin what they forbid (see docs/control.md)");
   const auto all = model::predict_all(plans, options.inputs, book);
   Advice advice{.plain = all.front(), .candidates = static_cast<int>(all.size())};
   bool found_plain = false;
@@ -43,14 +48,16 @@ Advice advise(const Options& options, model::PriceBook& book) {
     for (const auto& each : all) {
       if (each.plan.scheme == scheme) of_scheme.push_back(&each);
     }
-    const auto* best = asked.policy == control::Policy::kKnee ? control::knee(of_scheme) : control::fastest(of_scheme);
+    const auto* best = asked.policy == control::Policy::kKnee ? control::knee(of_scheme)
+                                                              : control::fastest(of_scheme);
     if (best != nullptr) advice.schemes.push_back(*best);
   }
   std::ranges::stable_sort(advice.schemes, std::ranges::greater{}, &model::Prediction::speed);
   const auto everything = control::all_of(all);
   const auto* knee = asked.policy == control::Policy::kKnee ? control::knee(everything) : nullptr;
   advice.best = knee != nullptr ? *knee : *control::fastest(everything);
-  if (options.as_logged && options.log->last_plan) advice.replay = model::predict_exactly(*options.log->last_plan, options.inputs, book);
+  if (options.as_logged && options.log->last_plan)
+    advice.replay = model::predict_exactly(*options.log->last_plan, options.inputs, book);
   return advice;
 }
 
@@ -60,7 +67,8 @@ std::optional<BytesPerSecond> break_even(const Options& options, model::PriceBoo
   if (slowest <= 0) return std::nullopt;
   const auto pays_at = [&](double bytes_per_second) {
     for (std::size_t r = 0; r < scaled.inputs.world.links.size(); ++r) {
-      scaled.inputs.world.links[r].seconds_per_byte = options.inputs.world.links[r].seconds_per_byte / slowest / bytes_per_second;
+      scaled.inputs.world.links[r].seconds_per_byte =
+          options.inputs.world.links[r].seconds_per_byte / slowest / bytes_per_second;
     }
     return worth_it(scaled, book);
   };

@@ -28,7 +28,8 @@ std::string answer(const Options& options) {
 int main(int argc, char** argv) {
   try {
     const auto options = pliant::what_if::parse_options(argc, argv);
-    pliant::command_line::print(options.say.empty() ? pliant::what_if::answer(options) : options.say);
+    pliant::command_line::print(options.say.empty() ? pliant::what_if::answer(options)
+                                                    : options.say);
     return pliant::kExitFine;
   } catch (const pliant::InputError& error) {
     std::fprintf(stderr, "pliant-plan: %s\n", error.what());

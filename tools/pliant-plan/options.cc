@@ -31,22 +31,30 @@ struct Typed {
 };
 
 void declare(CLI::App& app, Options& options, Typed& typed) {
-  app.add_option("--params", typed.params, "parameters of the model, as in 25.6M; K, M and G are decimal");
+  app.add_option("--params", typed.params,
+                 "parameters of the model, as in 25.6M; K, M and G are decimal");
   app.add_option("--ranks", typed.ranks, "how many workers");
   app.add_option("--link", typed.link, "everybody's network, as in 1gbit,1ms");
   app.add_option("--links", typed.links,
-                 "a TOML file with one [[host]] each: link = \"1gbit,1ms\", ranks = 1; instead of --link and --ranks");
+                 "a TOML file with one [[host]] each: link = \"1gbit,1ms\", ranks = 1; instead of "
+                 "--link and --ranks");
   app.add_option("--compute", typed.compute, "a step's own work, as in 120ms");
   app.add_option("--log", typed.log,
-                 "take parameters, ranks, compute, network, costs and gain from a run's log; options given beside it win");
+                 "take parameters, ranks, compute, network, costs and gain from a run's log; "
+                 "options given beside it win");
   app.add_option("--plan", typed.plan, "what is pinned, as in 'gradients union density=1%' [auto]");
   app.add_option("--policy", typed.policy, "auto or knee [auto]");
-  app.add_option("--p", typed.p, "the dial between speed (0) and accuracy (1) [0.1 for updates, 0.2 for gradients; with Adam 0.3]");
-  app.add_option("--lanes", typed.lanes, "exchanges at a time; 0: nothing overlaps [1, or the log's]");
+  app.add_option("--p", typed.p,
+                 "the dial between speed (0) and accuracy (1) [0.1 for updates, 0.2 for gradients; "
+                 "with Adam 0.3]");
+  app.add_option("--lanes", typed.lanes,
+                 "exchanges at a time; 0: nothing overlaps [1, or the log's]");
   app.add_option("--costs", typed.costs,
-                 "what coding costs: 'here' measures this machine, 'none' leaves it out, or a file of costs [here, or the log's]");
+                 "what coding costs: 'here' measures this machine, 'none' leaves it out, or a file "
+                 "of costs [here, or the log's]");
   app.add_flag("--adam", typed.adam, "the optimizer is Adam or one of its kind");
-  app.add_flag("--gradients-only", typed.gradients_only, "the optimizer is not at hand: no updates");
+  app.add_flag("--gradients-only", typed.gradients_only,
+               "the optimizer is not at hand: no updates");
   app.add_flag("--sweep", options.sweep, "the best plan over many links instead of one");
   app.add_flag("--json", typed.json, "print one JSON document");
   app.add_flag("--csv", typed.csv, "print comma-separated values");
@@ -54,57 +62,71 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
 }
 
 void need(bool there, const char* option, const char* example) {
-  if (!there) throw InputError(fmt::format("{}: it is needed, as in {} {}", option, option, example));
+  if (!there)
+    throw InputError(fmt::format("{}: it is needed, as in {} {}", option, option, example));
 }
 
 plan::Link understand_link(const Typed& typed, const Options& options) {
   if (!typed.link.empty()) return plan::parse_link(typed.link, "--link");
   if (options.log && options.log->link) return *options.log->link;
   if (options.log)
-    throw InputError(fmt::format("--log: '{}' has no estimate of the network: too short a run, or one rank; give --link", typed.log));
+    throw InputError(fmt::format(
+        "--log: '{}' has no estimate of the network: too short a run, or one rank; give --link",
+        typed.log));
   throw InputError("--link: it is needed, as in --link 1gbit,1ms");
 }
 
 void understand_world(const Typed& typed, Options& options) {
   if (!typed.links.empty()) {
-    if (!typed.link.empty() || typed.ranks) throw InputError("--links: it says all that --link and --ranks would; leave those out");
+    if (!typed.link.empty() || typed.ranks)
+      throw InputError("--links: it says all that --link and --ranks would; leave those out");
     if (options.sweep) throw InputError("--sweep: it goes over equal links; leave --links out");
     options.inputs.world = parse_links(typed.links);
     return;
   }
   need(typed.ranks || options.log, "--ranks", "8");
   const int ranks = typed.ranks ? *typed.ranks : options.log->ranks;
-  if (ranks < 1 || ranks > kMostRanks) throw InputError(fmt::format("--ranks: {} is not between 1 and {}", ranks, kMostRanks));
-  if (options.sweep && !typed.link.empty()) throw InputError("--sweep: it goes over many links; leave --link out");
-  options.inputs.world = plan::uniform_world(ranks, options.sweep ? plan::Link{} : understand_link(typed, options));
+  if (ranks < 1 || ranks > kMostRanks)
+    throw InputError(fmt::format("--ranks: {} is not between 1 and {}", ranks, kMostRanks));
+  if (options.sweep && !typed.link.empty())
+    throw InputError("--sweep: it goes over many links; leave --link out");
+  options.inputs.world =
+      plan::uniform_world(ranks, options.sweep ? plan::Link{} : understand_link(typed, options));
 }
 
 // Gradients become ready evenly during backward, in the order of their buckets.
 void set_buckets(const std::vector<std::size_t>& lengths, model::Inputs& inputs) {
-  const auto total = static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}));
+  const auto total =
+      static_cast<double>(std::accumulate(lengths.begin(), lengths.end(), std::size_t{0}));
   double ready = 0;
   for (const std::size_t length : lengths) {
     ready += static_cast<double>(length);
-    inputs.buckets.push_back({length, (kForwardShare + (1 - kForwardShare) * ready / total) * inputs.compute});
+    inputs.buckets.push_back(
+        {length, (kForwardShare + (1 - kForwardShare) * ready / total) * inputs.compute});
   }
 }
 
 std::vector<std::size_t> cut_as_ddp_does(std::size_t length) {
-  const std::size_t buckets = std::max<std::size_t>(1, (length + kBucketLength - 1) / kBucketLength);
+  const std::size_t buckets =
+      std::max<std::size_t>(1, (length + kBucketLength - 1) / kBucketLength);
   std::vector<std::size_t> lengths;
-  for (std::size_t b = 1; b <= buckets; ++b) lengths.push_back(length * b / buckets - length * (b - 1) / buckets);
+  for (std::size_t b = 1; b <= buckets; ++b)
+    lengths.push_back(length * b / buckets - length * (b - 1) / buckets);
   return lengths;
 }
 
 void understand_model(const Typed& typed, Options& options) {
   need(!typed.params.empty() || options.log, "--params", "25.6M");
   need(!typed.compute.empty() || options.log, "--compute", "120ms");
-  const Seconds compute = typed.compute.empty() ? options.log->compute : parse_duration(typed.compute, "--compute");
-  if (compute.value <= 0) throw InputError(fmt::format("--compute: '{}' is no time at all", typed.compute));
+  const Seconds compute =
+      typed.compute.empty() ? options.log->compute : parse_duration(typed.compute, "--compute");
+  if (compute.value <= 0)
+    throw InputError(fmt::format("--compute: '{}' is no time at all", typed.compute));
   options.inputs.compute = compute;
   // A run of kind updates exchanged the whole model as one; gradients would come in DDP's buckets.
   const bool as_logged = typed.params.empty() && options.log->buckets.size() > 1;
-  const std::size_t length = typed.params.empty() ? options.log->parameters : parse_count(typed.params, "--params");
+  const std::size_t length =
+      typed.params.empty() ? options.log->parameters : parse_count(typed.params, "--params");
   set_buckets(as_logged ? options.log->buckets : cut_as_ddp_does(length), options.inputs);
 }
 
@@ -115,10 +137,12 @@ void understand_costs(const Typed& typed, Options& options) {
     options.inputs.costs = compress::measure_costs();
   } else if (typed.costs != "none") {
     try {
-      options.inputs.costs = plan::parse_cost_table(command_line::read_file(typed.costs, "--costs"));
+      options.inputs.costs =
+          plan::parse_cost_table(command_line::read_file(typed.costs, "--costs"));
     } catch (const InputError& error) {
       const std::string why = error.what();
-      throw InputError(why.starts_with("--costs") ? why : fmt::format("--costs: '{}': {}", typed.costs, why));
+      throw InputError(
+          why.starts_with("--costs") ? why : fmt::format("--costs: '{}': {}", typed.costs, why));
     }
   }
 }
@@ -128,23 +152,27 @@ void understand(const Typed& typed, Options& options) {
   understand_world(typed, options);
   understand_model(typed, options);
   const int lanes = typed.lanes ? *typed.lanes : options.log ? options.log->lanes : 1;
-  if (lanes < 0 || lanes > 64) throw InputError(fmt::format("--lanes: {} is not between 0 and 64", lanes));
+  if (lanes < 0 || lanes > 64)
+    throw InputError(fmt::format("--lanes: {} is not between 0 and 64", lanes));
   options.inputs.lanes = lanes;
   options.inputs.adam = typed.adam || (options.log && options.log->adam);
   if (options.log) {
     options.as_logged =
-        !options.sweep && !typed.ranks && !typed.lanes && (typed.params + typed.compute + typed.link + typed.links + typed.costs).empty();
+        !options.sweep && !typed.ranks && !typed.lanes &&
+        (typed.params + typed.compute + typed.link + typed.links + typed.costs).empty();
     options.inputs.overlap = options.log->overlap;
     options.inputs.gain = options.log->gain;
   }
   if (typed.p) {
-    if (!(*typed.p >= 0 && *typed.p <= 1)) throw InputError(fmt::format("--p: {} is not between 0 and 1", *typed.p));
+    if (!(*typed.p >= 0 && *typed.p <= 1))
+      throw InputError(fmt::format("--p: {} is not between 0 and 1", *typed.p));
     options.inputs.efficiency.turn_all_p(*typed.p);
   }
   if (typed.policy != "auto" && typed.policy != "knee")
     throw InputError(fmt::format("--policy: '{}' is neither 'auto' nor 'knee'", typed.policy));
   options.control.policy = typed.policy == "knee" ? control::Policy::kKnee : control::Policy::kAuto;
-  options.control.candidates = {.pins = plan::parse_pins(typed.plan, "--plan"), .updates = !typed.gradients_only};
+  options.control.candidates = {.pins = plan::parse_pins(typed.plan, "--plan"),
+                                .updates = !typed.gradients_only};
   if (typed.gradients_only && options.control.candidates.pins.kind == plan::Kind::kUpdates) {
     throw InputError("--gradients-only: the plan is pinned to updates");
   }
@@ -157,7 +185,8 @@ void understand(const Typed& typed, Options& options) {
 
 std::size_t parse_count(const std::string& text, const std::string& option) {
   const double value = command_line::parse_count(text, option, "parameters");
-  if (!(value >= 1) || value > 1e12) throw InputError(fmt::format("{}: '{}' is not between 1 and 1000G", option, text));
+  if (!(value >= 1) || value > 1e12)
+    throw InputError(fmt::format("{}: '{}' is not between 1 and 1000G", option, text));
   return static_cast<std::size_t>(std::llround(value));
 }
 
@@ -166,14 +195,17 @@ plan::World parse_links(const std::string& path) {
   try {
     file = toml::parse(command_line::read_file(path, "--links"), path);
   } catch (const toml::parse_error& error) {
-    throw InputError(fmt::format("--links: {}, line {}: {}", path, error.source().begin.line, error.description()));
+    throw InputError(fmt::format("--links: {}, line {}: {}", path, error.source().begin.line,
+                                 error.description()));
   }
   for (const auto& [key, value] : file) {
     if (key != "host")
-      throw InputError(fmt::format("--links: {}: '{}' is not known; there are [[host]] only", path, std::string_view(key)));
+      throw InputError(fmt::format("--links: {}: '{}' is not known; there are [[host]] only", path,
+                                   std::string_view(key)));
   }
   const toml::array* hosts = file["host"].as_array();
-  if (hosts == nullptr || hosts->empty()) throw InputError(fmt::format("--links: {}: there is no [[host]]", path));
+  if (hosts == nullptr || hosts->empty())
+    throw InputError(fmt::format("--links: {}: there is no [[host]]", path));
   plan::World world{.size = 0};
   for (const toml::node& node : *hosts) {
     const toml::table* host = node.as_table();
@@ -181,16 +213,21 @@ plan::World parse_links(const std::string& path) {
     for (const auto& [key, value] : *host) {
       const std::vector<std::string> known = {"link", "ranks"};
       if (key != "link" && key != "ranks") {
-        throw InputError(
-            fmt::format("--links: {}: a host has no '{}'{}", path, std::string_view(key), suggestion(std::string_view(key), known)));
+        throw InputError(fmt::format("--links: {}: a host has no '{}'{}", path,
+                                     std::string_view(key),
+                                     suggestion(std::string_view(key), known)));
       }
     }
     const auto link = (*host)["link"].value<std::string>();
     const std::int64_t ranks = (*host)["ranks"].value_or(std::int64_t{1});
-    if (!link) throw InputError(fmt::format("--links: {}: a host has no link, as in link = \"1gbit,1ms\"", path));
-    if (ranks < 1 || world.size + ranks > kMostRanks) throw InputError(fmt::format("--links: {}: {} ranks on a host", path, ranks));
+    if (!link)
+      throw InputError(
+          fmt::format("--links: {}: a host has no link, as in link = \"1gbit,1ms\"", path));
+    if (ranks < 1 || world.size + ranks > kMostRanks)
+      throw InputError(fmt::format("--links: {}: {} ranks on a host", path, ranks));
     world.size += static_cast<int>(ranks);
-    world.links.resize(static_cast<std::size_t>(world.size), plan::parse_link(*link, "--links: " + path));
+    world.links.resize(static_cast<std::size_t>(world.size),
+                       plan::parse_link(*link, "--links: " + path));
   }
   return world;
 }
@@ -199,7 +236,8 @@ Options parse_options(int argc, const char* const* argv) {
   Options options;
   Typed typed;
   CLI::App app(
-      "What would a step take? Predicts every plan for a model and a network, and says whether compressing pays.\n"
+      "What would a step take? Predicts every plan for a model and a network, and says whether "
+      "compressing pays.\n"
       "  pliant-plan --params 25.6M --ranks 8 --link 1gbit,1ms --compute 120ms",
       "pliant-plan");
   declare(app, options, typed);

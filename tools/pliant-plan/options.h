@@ -17,7 +17,7 @@ struct Options {
   model::Inputs inputs = {};  // world, buckets, compute, costs
   control::Options control = {};
   std::optional<RunLog> log = {};  // if there is one, what was not typed came from it
-  bool as_logged = false;          // nothing about the model, the ranks or the network was typed beside it
+  bool as_logged = false;  // nothing about the model, the ranks or the network was typed beside it
   bool sweep = false;
   Form form = Form::kTable;
   std::string say = {};  // print this and leave

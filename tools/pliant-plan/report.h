@@ -10,7 +10,8 @@ namespace pliant::what_if {
 // One sentence: "compress: union at 1 %, 6.1x" or "do not compress: plain dense is within 2 %".
 [[nodiscard]] std::string verdict(const Advice& advice);
 
-[[nodiscard]] std::string report(const Options& options, const Advice& advice, std::optional<BytesPerSecond> break_even);
+[[nodiscard]] std::string report(const Options& options, const Advice& advice,
+                                 std::optional<BytesPerSecond> break_even);
 
 struct Swept {
   plan::Link link;

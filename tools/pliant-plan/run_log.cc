@@ -60,10 +60,13 @@ class Reader {
 
   [[nodiscard]] RunLog result() {
     if (line_number_ == 0) throw InputError(fmt::format("--log: '{}' is empty", log_.path));
-    if (compute_.empty()) throw InputError(fmt::format("--log: '{}': no step says how long it computed; the run was too short", log_.path));
+    if (compute_.empty())
+      throw InputError(fmt::format(
+          "--log: '{}': no step says how long it computed; the run was too short", log_.path));
     log_.steps = static_cast<int>(compute_.size());
     log_.compute = {median(compute_)};
-    for (const auto& [density, gains] : gains_) log_.gain.points.emplace_back(density, median(gains));
+    for (const auto& [density, gains] : gains_)
+      log_.gain.points.emplace_back(density, median(gains));
     if (!overlaps_.empty()) log_.overlap = median(overlaps_);
     if (!last_steps_.empty()) log_.last_step = {median(last_steps_)};
     if (last_steps_.empty()) log_.last_plan.reset();
@@ -72,15 +75,18 @@ class Reader {
 
  private:
   void header(const json& line) {
-    if (line.value("type", "") != "header" || line.value("format", "") != kFormat) throw wrong("no header of a run log");
+    if (line.value("type", "") != "header" || line.value("format", "") != kFormat)
+      throw wrong("no header of a run log");
     if (line.at("version") != kVersion)
-      throw wrong(fmt::format("version {} of the format; this program reads {}", line.at("version").dump(), kVersion));
+      throw wrong(fmt::format("version {} of the format; this program reads {}",
+                              line.at("version").dump(), kVersion));
     log_.ranks = line.at("world").get<int>();
     log_.lanes = line.at("lanes").get<int>();
     log_.parameters = line.at("parameters").get<std::size_t>();
     log_.buckets = line.at("buckets").get<std::vector<std::size_t>>();
     log_.adam = line.contains("optimizer") && line["optimizer"] == "adam";
-    if (log_.ranks < 1 || log_.lanes < 0 || log_.parameters < 1 || std::ranges::find(log_.buckets, 0U) != log_.buckets.end())
+    if (log_.ranks < 1 || log_.lanes < 0 || log_.parameters < 1 ||
+        std::ranges::find(log_.buckets, 0U) != log_.buckets.end())
       throw wrong("world, lanes, parameters and buckets must be above 0");
     try {
       log_.costs = plan::parse_cost_table(line.at("costs").get<std::string>());
@@ -90,7 +96,8 @@ class Reader {
   }
 
   void step(const json& line) {
-    if (const auto compute = number(line, "compute"); compute && *compute > 0) compute_.push_back(*compute);
+    if (const auto compute = number(line, "compute"); compute && *compute > 0)
+      compute_.push_back(*compute);
     if (line.contains("link") && !line["link"].is_null()) link(line["link"]);
     const plan::Plan plan = read_plan(line.at("plan").get<std::string>());
     if (log_.last_plan != plan) last_steps_.clear();
@@ -111,7 +118,8 @@ class Reader {
     if (!latency || !rate || *latency < 0 || *rate <= 0) return;
     plan::Link link = plan::link_of(from_bits_per_second(*rate), {*latency});
     link.latency_uncertainty = {number(line, "latency_sd").value_or(0)};
-    link.seconds_per_byte_uncertainty = link.seconds_per_byte * number(line, "rate_sd").value_or(0) / *rate;
+    link.seconds_per_byte_uncertainty =
+        link.seconds_per_byte * number(line, "rate_sd").value_or(0) / *rate;
     log_.link = link;
   }
 

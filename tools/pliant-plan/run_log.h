@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the log of a real run (docs/formats/run-log.md) says about the model, the machine and the network it ran on.
+// What the log of a real run (docs/formats/run-log.md) says about the model, the machine and the
+// network it ran on.
 #pragma once
 
 #include <optional>
@@ -18,13 +19,15 @@ struct RunLog {
   int lanes = 0;
   bool adam = false;
   std::size_t parameters = 0;
-  std::vector<std::size_t> buckets = {};  // entries of each, in the order in which they become ready
+  std::vector<std::size_t> buckets =
+      {};  // entries of each, in the order in which they become ready
   plan::CostTable costs = {};
-  int steps = 0;                             // that say how long they computed
-  Seconds compute = {};                      // their median
-  std::optional<plan::Link> link = {};       // the last estimate
-  std::optional<double> overlap = {};        // of the ranks' selections, from the updated fraction under union
-  model::GainCurve gain = {};                // the median at each density that the run used
+  int steps = 0;                        // that say how long they computed
+  Seconds compute = {};                 // their median
+  std::optional<plan::Link> link = {};  // the last estimate
+  std::optional<double> overlap =
+      {};                      // of the ranks' selections, from the updated fraction under union
+  model::GainCurve gain = {};  // the median at each density that the run used
   std::optional<plan::Plan> last_plan = {};  // in force in the last step
   Seconds last_step = {};                    // what a step took under it: the median
 };

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
 // What Gloo does, as found in its sources and in trials:
-//  - Work::wait(timeout) that passes closes every connection of the group ("Timed out waiting"), so the peers see "Connection
-//    closed by peer" at once; so do those of a process that ends. Both are told apart below by Gloo's words.
-//  - A Work that is destroyed takes its memory out of Gloo's hands, under a lock: nothing is written there afterwards.
-//  - Collectives put a prefix of their own beside their tag (gloo/types.h), messages do not; the one collective that is called
-//    on a communicator, all_reduce(), has nothing else under way beside it, so the two would not meet even if they could.
+//  - Work::wait(timeout) that passes closes every connection of the group ("Timed out waiting"), so
+//  the peers see "Connection
+//    closed by peer" at once; so do those of a process that ends. Both are told apart below by
+//    Gloo's words.
+//  - A Work that is destroyed takes its memory out of Gloo's hands, under a lock: nothing is
+//  written there afterwards.
+//  - Collectives put a prefix of their own beside their tag (gloo/types.h), messages do not; the
+//  one collective that is called
+//    on a communicator, all_reduce(), has nothing else under way beside it, so the two would not
+//    meet even if they could.
 #include "pliant/comm/c10d/communicator.h"
 
 #include <ATen/ops/from_blob.h>
@@ -40,7 +45,10 @@ milliseconds timeout_of(const std::optional<Seconds>& deadline) {
   return milliseconds(std::llround(std::clamp(wanted, 1.0, static_cast<double>(kForEver.count()))));
 }
 
-Seconds steady_now() { return {std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count()}; }
+Seconds steady_now() {
+  return {
+      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count()};
+}
 
 struct Pending {
   int peer;
@@ -63,7 +71,8 @@ Region own_copy(std::span<const std::byte> bytes) {
   return region_of(copy);
 }
 
-// The first line of what the engine says, without the place in its sources: "[/a/b.cc:12] Connection closed by peer".
+// The first line of what the engine says, without the place in its sources: "[/a/b.cc:12]
+// Connection closed by peer".
 std::string first_line(const std::string& text) {
   std::string line = text.substr(0, text.find('\n'));
   const std::size_t end = line.find("] ");
@@ -72,10 +81,12 @@ std::string first_line(const std::string& text) {
 }
 
 bool says_any(const std::string& text, std::initializer_list<const char*> parts) {
-  return std::ranges::any_of(parts, [&](const char* part) { return text.find(part) != std::string::npos; });
+  return std::ranges::any_of(
+      parts, [&](const char* part) { return text.find(part) != std::string::npos; });
 }
 bool says_gone(const std::string& text) {
-  return says_any(text, {"Connection closed by peer", "Connection reset", "Broken pipe", "Socket closed", "not connected"});
+  return says_any(text, {"Connection closed by peer", "Connection reset", "Broken pipe",
+                         "Socket closed", "not connected"});
 }
 bool says_late(const std::string& text) { return says_any(text, {"imed out"}); }
 
@@ -107,8 +118,8 @@ std::optional<Wait> word_of(int rank, ::c10d::Store& store) {
   return wait && wait->rank == rank ? wait : std::nullopt;
 }
 
-// Listens until everybody has left a word here, at most for `patience`; who has left none by then may have left one elsewhere.
-// A store that fails has said all that it will.
+// Listens until everybody has left a word here, at most for `patience`; who has left none by then
+// may have left one elsewhere. A store that fails has said all that it will.
 Answers listen(const Stores& stores, const Wait& mine, int size, Seconds patience) {
   Answers answers{.waits = {mine}, .trouble = ""};
   std::vector<int> missing;
@@ -132,15 +143,17 @@ Answers listen(const Stores& stores, const Wait& mine, int size, Seconds patienc
   return answers;
 }
 
-// Leaves a word and asks the others, on a thread of its own since a store whose server has gone may block for minutes: it is
-// then left behind. `in_between` runs once the word is there to be read.
+// Leaves a word and asks the others, on a thread of its own since a store whose server has gone may
+// block for minutes: it is then left behind. `in_between` runs once the word is there to be read.
 template <typename InBetween>
-Answers ask(const Stores& stores, const Wait& mine, int size, Seconds patience, const InBetween& in_between) {
+Answers ask(const Stores& stores, const Wait& mine, int size, Seconds patience,
+            const InBetween& in_between) {
   std::promise<void> written;
   std::promise<Answers> heard;
   auto is_written = written.get_future();
   auto is_heard = heard.get_future();
-  std::thread thread([stores, mine, size, patience, written = std::move(written), heard = std::move(heard)]() mutable {
+  std::thread thread([stores, mine, size, patience, written = std::move(written),
+                      heard = std::move(heard)]() mutable {
     bool said = false;
     try {
       stores.leave(mine);
@@ -152,10 +165,12 @@ Answers ask(const Stores& stores, const Wait& mine, int size, Seconds patience, 
       heard.set_value({.waits = {mine}, .trouble = "the store: " + first_line(e.what())});
     }
   });
-  // One end for both waits: whoever asked waits no longer than it was told, and hangs up well before.
+  // One end for both waits: whoever asked waits no longer than it was told, and hangs up well
+  // before.
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds = [](double value) {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(value));
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::duration<double>(value));
   };
   (void)is_written.wait_until(begin + seconds(patience.value / 4));
   in_between();
@@ -175,10 +190,11 @@ class C10dCommunicator final : public Communicator {
         rank_(backend_->getRank()),
         size_(backend_->getSize()),
         last_sign_(static_cast<std::size_t>(size_), now()) {
-    require(options_.names.empty() || options_.names.size() == static_cast<std::size_t>(size_), "comm/c10d: {} names for {} ranks",
-            options_.names.size(), size_);
+    require(options_.names.empty() || options_.names.size() == static_cast<std::size_t>(size_),
+            "comm/c10d: {} names for {} ranks", options_.names.size(), size_);
   }
-  // Messages under way lose their memory here; on a connection that stayed open, Gloo's thread would look for it for ever.
+  // Messages under way lose their memory here; on a connection that stayed open, Gloo's thread
+  // would look for it for ever.
   ~C10dCommunicator() override {
     if (!pending_.empty() && !life_.dead()) hang_up();
   }
@@ -189,38 +205,49 @@ class C10dCommunicator final : public Communicator {
   [[nodiscard]] int size() const override { return size_; }
 
   Ticket send(int peer, Tag tag, Region message) override {
-    return start({.peer = peer, .receiving = false, .region = message.owner ? std::move(message) : own_copy(message.bytes)}, tag);
+    return start({.peer = peer,
+                  .receiving = false,
+                  .region = message.owner ? std::move(message) : own_copy(message.bytes)},
+                 tag);
   }
 
   Ticket receive(int peer, Tag tag, Region room) override {
     if (room.owner) return start({.peer = peer, .receiving = true, .region = std::move(room)}, tag);
     const Buffer<std::byte> own(room.bytes.size());
-    return start({.peer = peer, .receiving = true, .region = region_of(own), .staged_for = room.bytes}, tag);
+    return start(
+        {.peer = peer, .receiving = true, .region = region_of(own), .staged_for = room.bytes}, tag);
   }
 
   Bytes wait(Ticket ticket, const Patience& patience) override {
     life_.check();
     const auto found = pending_.find(ticket);
-    require(found != pending_.end(), "comm/c10d: ticket {} is not under way", static_cast<std::uint64_t>(ticket));
+    require(found != pending_.end(), "comm/c10d: ticket {} is not under way",
+            static_cast<std::uint64_t>(ticket));
     const Pending& pending = found->second;
     attempt(pending, patience, [&] { finish(pending, patience); });
     last_sign_[static_cast<std::size_t>(pending.peer)] = now();
-    if (!pending.staged_for.empty()) std::memcpy(pending.staged_for.data(), pending.region.bytes.data(), pending.staged_for.size());
+    if (!pending.staged_for.empty())
+      std::memcpy(pending.staged_for.data(), pending.region.bytes.data(),
+                  pending.staged_for.size());
     const Bytes bytes{static_cast<std::int64_t>(pending.region.bytes.size())};
     pending_.erase(found);
     return bytes;
   }
 
-  // Once a deadline has passed, Gloo's threads may still write: the memory must have an owner, or be a copy.
+  // Once a deadline has passed, Gloo's threads may still write: the memory must have an owner, or
+  // be a copy.
   void all_reduce(const Floats& floats, const Patience& patience) override {
     life_.check();
     if (floats.data.empty()) return;
     const auto bytes = std::as_writable_bytes(floats.data);
     const bool copied = patience.deadline && floats.owner == nullptr;
     const Ticket ticket{next_ticket_++};
-    Pending& pending =
-        pending_.emplace(ticket, Pending{.peer = -1, .receiving = false, .region = copied ? own_copy(bytes) : Region{bytes, floats.owner}})
-            .first->second;
+    Pending& pending = pending_
+                           .emplace(ticket, Pending{.peer = -1,
+                                                    .receiving = false,
+                                                    .region = copied ? own_copy(bytes)
+                                                                     : Region{bytes, floats.owner}})
+                           .first->second;
     attempt(pending, patience, [&] {
       std::vector<at::Tensor> tensors = {tensor_over(pending.region, at::kFloat)};
       ::c10d::AllreduceOptions how;
@@ -244,8 +271,9 @@ class C10dCommunicator final : public Communicator {
     check_message(*this, pending.peer, tag);
     attempt(pending, {}, [&] {
       std::vector<at::Tensor> tensors = {tensor_over(pending.region, at::kByte)};
-      pending.work = pending.receiving ? backend_->recv(tensors, pending.peer, static_cast<int>(tag))
-                                       : backend_->send(tensors, pending.peer, static_cast<int>(tag));
+      pending.work = pending.receiving
+                         ? backend_->recv(tensors, pending.peer, static_cast<int>(tag))
+                         : backend_->send(tensors, pending.peer, static_cast<int>(tag));
     });
     const Ticket ticket{next_ticket_++};
     pending_.emplace(ticket, std::move(pending));
@@ -253,7 +281,8 @@ class C10dCommunicator final : public Communicator {
   }
 
   static void finish(const Pending& pending, const Patience& patience) {
-    if (!pending.work->wait(timeout_of(patience.deadline))) throw std::runtime_error("the engine gave it up");
+    if (!pending.work->wait(timeout_of(patience.deadline)))
+      throw std::runtime_error("the engine gave it up");
   }
 
   // Whatever the engine throws becomes CommError.
@@ -267,27 +296,34 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
-  [[nodiscard]] Failure judged(const Pending& pending, const Patience& patience, Seconds waited, const std::string& said) const {
+  [[nodiscard]] Failure judged(const Pending& pending, const Patience& patience, Seconds waited,
+                               const std::string& said) const {
     Failure failure{.rank = rank_,
                     .peer = pending.peer,
                     .bytes = {static_cast<std::int64_t>(pending.region.bytes.size())},
                     .place = patience.place,
                     .receiving = pending.receiving,
-                    .name = pending.peer < 0 || options_.names.empty() ? "" : options_.names[static_cast<std::size_t>(pending.peer)]};
+                    .name = pending.peer < 0 || options_.names.empty()
+                                ? ""
+                                : options_.names[static_cast<std::size_t>(pending.peer)]};
     if (says_gone(said)) {
-      failure.reason = pending.peer < 0 ? "the connection was closed by a peer" : "the connection was closed by the peer";
-      failure.advice = "It ended, or gave up on somebody else: its own text says which. See docs/errors.md.";
+      failure.reason = pending.peer < 0 ? "the connection was closed by a peer"
+                                        : "the connection was closed by the peer";
+      failure.advice =
+          "It ended, or gave up on somebody else: its own text says which. See docs/errors.md.";
       return failure;
     }
     if (patience.deadline && (says_late(said) || waited >= *patience.deadline)) {
-      const Seconds sign = pending.peer < 0 ? std::ranges::max(last_sign_) : last_sign_[static_cast<std::size_t>(pending.peer)];
+      const Seconds sign = pending.peer < 0 ? std::ranges::max(last_sign_)
+                                            : last_sign_[static_cast<std::size_t>(pending.peer)];
       return deadline_passed(failure, waited, *patience.deadline, now() - sign);
     }
     failure.reason = first_line(said);
     return failure;
   }
 
-  // Tells the others, then hangs up so that they do not wait for this rank any longer, then finds out what held it up.
+  // Tells the others, then hangs up so that they do not wait for this rank any longer, then finds
+  // out what held it up.
   [[noreturn]] void give_up(const Failure& failure) {
     if (size_ > 1 && !options_.store) {
       hang_up();
@@ -295,13 +331,14 @@ class C10dCommunicator final : public Communicator {
     }
     if (size_ == 1) life_.fail(failure);
     const Wait mine{.rank = rank_, .peer = failure.peer, .place = failure.place};
-    const Answers answers = ask({options_.store, options_.common}, mine, size_, options_.asking, [this] { hang_up(); });
+    const Answers answers =
+        ask({options_.store, options_.common}, mine, size_, options_.asking, [this] { hang_up(); });
     life_.fail(answers.trouble.empty() ? with_findings(failure, follow(answers.waits, rank_, size_))
                                        : without_findings(failure, answers.trouble));
   }
 
-  // Gloo has no call for it, but closes all connections of a wait that lasted too long. Connections closed already, and
-  // messages that are done, make no difference.
+  // Gloo has no call for it, but closes all connections of a wait that lasted too long. Connections
+  // closed already, and messages that are done, make no difference.
   void hang_up() {
     for (auto& [ticket, pending] : pending_) {
       if (pending.peer >= 0) (void)lasts_too_long([&work = pending.work] { return work; });
@@ -309,7 +346,9 @@ class C10dCommunicator final : public Communicator {
     const Buffer<std::byte> nothing(1);
     std::vector<at::Tensor> tensors = {tensor_over(region_of(nothing), at::kByte)};
     for (int peer = 0; peer < size_; ++peer) {
-      if (peer != rank_ && lasts_too_long([&] { return backend_->recv(tensors, peer, kHangUpTag); })) return;
+      if (peer != rank_ &&
+          lasts_too_long([&] { return backend_->recv(tensors, peer, kHangUpTag); }))
+        return;
     }
   }
   template <typename Begin>

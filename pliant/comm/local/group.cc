@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A message is done when its bytes have been copied from the sender's memory into the receiver's: one copy, made by
-// whichever of the two comes second. Since receives are posted early, that is almost always the sender's thread.
+// A message is done when its bytes have been copied from the sender's memory into the receiver's:
+// one copy, made by whichever of the two comes second. Since receives are posted early, that is
+// almost always the sender's thread.
 #include "pliant/comm/local/group.h"
 
 #include <chrono>
@@ -19,7 +20,8 @@
 namespace pliant::comm::local {
 namespace {
 
-// One message, seen from one side. While it waits in a mailbox its region has an owner: the caller may be gone.
+// One message, seen from one side. While it waits in a mailbox its region has an owner: the caller
+// may be gone.
 struct Pending {
   int peer;
   bool receiving;
@@ -34,7 +36,10 @@ void copy(std::span<const std::byte> from, std::span<std::byte> to) {
   if (!from.empty() && from.size() <= to.size()) std::memcpy(to.data(), from.data(), from.size());
 }
 
-Seconds steady_now() { return {std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count()}; }
+Seconds steady_now() {
+  return {
+      std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count()};
+}
 
 }  // namespace
 
@@ -46,7 +51,8 @@ class Mailboxes {
 
   void join(int rank) {
     const std::lock_guard lock(mutex_);
-    require(at(rank).presence == Presence::kAwaited, "comm/local: rank {} has joined already", rank);
+    require(at(rank).presence == Presence::kAwaited, "comm/local: rank {} has joined already",
+            rank);
     at(rank).presence = Presence::kHere;
     at(rank).last_sign = steady_now();
   }
@@ -58,7 +64,8 @@ class Mailboxes {
     for (Rank& each : ranks_) each.changed.notify_all();
   }
 
-  // Matches `mine` with the other side's oldest message of the same pair and tag, or leaves it in the mailbox.
+  // Matches `mine` with the other side's oldest message of the same pair and tag, or leaves it in
+  // the mailbox.
   void post(int from, int to, Tag tag, const PendingPtr& mine) {
     PendingPtr other;
     {
@@ -74,7 +81,8 @@ class Mailboxes {
       box.pop_front();
       if (box.empty()) boxes_.erase({from, to, tag});
     }
-    // Outside the lock: both are out of the mailbox, and neither is looked at again before it is done.
+    // Outside the lock: both are out of the mailbox, and neither is looked at again before it is
+    // done.
     Pending& sent = mine->receiving ? *other : *mine;
     Pending& received = mine->receiving ? *mine : *other;
     copy(sent.region.bytes, received.region.bytes);
@@ -126,14 +134,16 @@ class Mailboxes {
 
   std::mutex mutex_;
   std::deque<Rank> ranks_;
-  std::map<std::tuple<int, int, Tag>, std::deque<PendingPtr>> boxes_;  // by (from, to, tag); all sends or all receives
+  std::map<std::tuple<int, int, Tag>, std::deque<PendingPtr>>
+      boxes_;  // by (from, to, tag); all sends or all receives
 };
 
 namespace {
 
 class LocalCommunicator final : public Communicator {
  public:
-  LocalCommunicator(std::shared_ptr<Mailboxes> mailboxes, int rank) : mailboxes_(std::move(mailboxes)), rank_(rank) {}
+  LocalCommunicator(std::shared_ptr<Mailboxes> mailboxes, int rank)
+      : mailboxes_(std::move(mailboxes)), rank_(rank) {}
   ~LocalCommunicator() override { mailboxes_->leave(rank_); }
   LocalCommunicator(const LocalCommunicator&) = delete;
   LocalCommunicator& operator=(const LocalCommunicator&) = delete;
@@ -151,13 +161,21 @@ class LocalCommunicator final : public Communicator {
   Bytes wait(Ticket ticket, const Patience& patience) override {
     life_.check();
     const auto node = pending_.extract(ticket);
-    require(!node.empty(), "comm/local: ticket {} is not under way", static_cast<std::uint64_t>(ticket));
+    require(!node.empty(), "comm/local: ticket {} is not under way",
+            static_cast<std::uint64_t>(ticket));
     const Pending& mine = *node.mapped();
     const Seconds start = now();
     const auto outcome = mailboxes_->wait(rank_, mine, patience.deadline);
-    Failure failure{rank_, mine.peer, {static_cast<std::int64_t>(mine.region.bytes.size())}, patience.place, mine.receiving, "", ""};
+    Failure failure{rank_,
+                    mine.peer,
+                    {static_cast<std::int64_t>(mine.region.bytes.size())},
+                    patience.place,
+                    mine.receiving,
+                    "",
+                    ""};
     if (outcome == Mailboxes::Outcome::kDeadline) {
-      life_.fail(deadline_passed(failure, now() - start, *patience.deadline, mailboxes_->silent_for(mine.peer)));
+      life_.fail(deadline_passed(failure, now() - start, *patience.deadline,
+                                 mailboxes_->silent_for(mine.peer)));
     }
     if (outcome == Mailboxes::Outcome::kPeerGone) {
       failure.reason = "the peer has left";
@@ -168,7 +186,9 @@ class LocalCommunicator final : public Communicator {
     return {static_cast<std::int64_t>(mine.size)};
   }
 
-  void all_reduce(const Floats&, const Patience&) override { throw ContractError("comm/local: threads have no all-reduce of their own"); }
+  void all_reduce(const Floats&, const Patience&) override {
+    throw ContractError("comm/local: threads have no all-reduce of their own");
+  }
 
   [[nodiscard]] Capabilities capabilities() const override {
     return {.own_all_reduce = false, .threads = true, .simulated = false, .tells_length = true};
@@ -201,7 +221,8 @@ Group::Group(int size) {
 }
 
 std::unique_ptr<Communicator> Group::join(int rank) const {
-  require(rank >= 0 && rank < mailboxes_->size(), "comm/local: rank {} is not in 0..{}", rank, mailboxes_->size() - 1);
+  require(rank >= 0 && rank < mailboxes_->size(), "comm/local: rank {} is not in 0..{}", rank,
+          mailboxes_->size() - 1);
   mailboxes_->join(rank);
   return std::make_unique<LocalCommunicator>(mailboxes_, rank);
 }

@@ -10,12 +10,14 @@ namespace pliant::comm::local {
 
 class Mailboxes;
 
-// A group of N ranks in this process. Each rank's communicator may be used from its own thread and outlive the group.
+// A group of N ranks in this process. Each rank's communicator may be used from its own thread and
+// outlive the group.
 class Group {
  public:
   explicit Group(int size);
 
-  // Call once per rank. Destroying a communicator is that rank's departure: peers that wait for it get CommError.
+  // Call once per rank. Destroying a communicator is that rank's departure: peers that wait for it
+  // get CommError.
   [[nodiscard]] std::unique_ptr<Communicator> join(int rank) const;
 
  private:

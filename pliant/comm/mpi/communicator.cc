@@ -22,10 +22,12 @@ constexpr bool kSimulated = true;
 constexpr bool kSimulated = false;
 #endif
 
-// A wait first looks again and again, since most messages are about to arrive, then pauses ever longer.
+// A wait first looks again and again, since most messages are about to arrive, then pauses ever
+// longer.
 constexpr int kEagerLooks = 200;
 constexpr std::chrono::microseconds kFirstPause{10};
-constexpr std::chrono::microseconds kLongestPause{500};  // what a late message may lose, against a core left to others
+constexpr std::chrono::microseconds kLongestPause{
+    500};  // what a late message may lose, against a core left to others
 
 struct Pending {
   int peer;
@@ -43,8 +45,9 @@ std::string text_of(int code) {
   return text;
 }
 
-// Memory of messages that MPI may still touch after their communicator has gone. They are few (an error precedes them)
-// and cannot be called back: MPI has no way to cancel a send. So they are kept for the life of the process.
+// Memory of messages that MPI may still touch after their communicator has gone. They are few (an
+// error precedes them) and cannot be called back: MPI has no way to cancel a send. So they are kept
+// for the life of the process.
 void keep_for_ever(Pending pending) {
   static std::mutex mutex;
   static auto* kept = new std::vector<Pending>();
@@ -73,22 +76,29 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] int size() const override { return size_; }
 
   Ticket send(int peer, Tag tag, Region message) override {
-    return start({.peer = peer, .receiving = false, .region = message.owner ? std::move(message) : own_copy(message.bytes)}, tag);
+    return start({.peer = peer,
+                  .receiving = false,
+                  .region = message.owner ? std::move(message) : own_copy(message.bytes)},
+                 tag);
   }
 
   Ticket receive(int peer, Tag tag, Region room) override {
-    if (room.owner || room.bytes.empty()) return start({.peer = peer, .receiving = true, .region = std::move(room)}, tag);
+    if (room.owner || room.bytes.empty())
+      return start({.peer = peer, .receiving = true, .region = std::move(room)}, tag);
     const Buffer<std::byte> own(room.bytes.size());
-    return start({.peer = peer, .receiving = true, .region = region_of(own), .staged_for = room.bytes}, tag);
+    return start(
+        {.peer = peer, .receiving = true, .region = region_of(own), .staged_for = room.bytes}, tag);
   }
 
   Bytes wait(Ticket ticket, const Patience& patience) override {
     life_.check();
     const auto found = pending_.find(ticket);
-    require(found != pending_.end(), "comm/mpi: ticket {} is not under way", static_cast<std::uint64_t>(ticket));
+    require(found != pending_.end(), "comm/mpi: ticket {} is not under way",
+            static_cast<std::uint64_t>(ticket));
     Pending& pending = found->second;
     MPI_Status status;
-    const int code = patience.deadline && !kSimulated ? poll(pending, status, patience) : MPI_Wait(&pending.request, &status);
+    const int code = patience.deadline && !kSimulated ? poll(pending, status, patience)
+                                                      : MPI_Wait(&pending.request, &status);
     if (code != MPI_SUCCESS && !is_truncation(code)) fail(pending, patience.place, text_of(code));
     last_sign_[static_cast<std::size_t>(pending.peer)] = now();
     const auto room = static_cast<std::int64_t>(pending.region.bytes.size());
@@ -98,7 +108,9 @@ class MpiCommunicator final : public Communicator {
     }
     int count = static_cast<int>(room);
     if (pending.receiving) MPI_Get_count(&status, MPI_BYTE, &count);
-    if (!pending.staged_for.empty()) std::memcpy(pending.staged_for.data(), pending.region.bytes.data(), static_cast<std::size_t>(count));
+    if (!pending.staged_for.empty())
+      std::memcpy(pending.staged_for.data(), pending.region.bytes.data(),
+                  static_cast<std::size_t>(count));
     pending_.erase(found);
     return {count};
   }
@@ -107,30 +119,41 @@ class MpiCommunicator final : public Communicator {
   void all_reduce(const Floats& floats, const Patience& patience) override {
     life_.check();
     const std::span<float> data = floats.data;
-    require(data.size() <= INT_MAX, "comm/mpi: an all-reduce of {} floats; MPI takes at most {}: cut it in chunks", data.size(), INT_MAX);
+    require(data.size() <= INT_MAX,
+            "comm/mpi: an all-reduce of {} floats; MPI takes at most {}: cut it in chunks",
+            data.size(), INT_MAX);
     const auto count = static_cast<int>(data.size());
     if (!patience.deadline || kSimulated) {
       const int code = MPI_Allreduce(MPI_IN_PLACE, data.data(), count, MPI_FLOAT, MPI_SUM, comm_);
       if (code != MPI_SUCCESS)
-        fail({.peer = -1, .receiving = false, .region = {std::as_writable_bytes(data), nullptr}}, patience.place, text_of(code));
+        fail({.peer = -1, .receiving = false, .region = {std::as_writable_bytes(data), nullptr}},
+             patience.place, text_of(code));
       return;
     }
     const Ticket ticket{next_ticket_++};
     const bool owned = floats.owner != nullptr;
-    const Region region = owned ? Region{std::as_writable_bytes(data), floats.owner} : own_copy(std::as_bytes(data));
-    Pending& pending = pending_.emplace(ticket, Pending{.peer = -1, .receiving = false, .region = region}).first->second;
+    const Region region =
+        owned ? Region{std::as_writable_bytes(data), floats.owner} : own_copy(std::as_bytes(data));
+    Pending& pending =
+        pending_.emplace(ticket, Pending{.peer = -1, .receiving = false, .region = region})
+            .first->second;
     MPI_Status status;
-    int code = MPI_Iallreduce(MPI_IN_PLACE, pending.region.bytes.data(), count, MPI_FLOAT, MPI_SUM, comm_, &pending.request);
+    int code = MPI_Iallreduce(MPI_IN_PLACE, pending.region.bytes.data(), count, MPI_FLOAT, MPI_SUM,
+                              comm_, &pending.request);
     if (code == MPI_SUCCESS) code = poll(pending, status, patience);
     if (code != MPI_SUCCESS) fail(pending, patience.place, text_of(code));
-    if (!owned && count > 0) std::memcpy(data.data(), pending.region.bytes.data(), data.size_bytes());
+    if (!owned && count > 0)
+      std::memcpy(data.data(), pending.region.bytes.data(), data.size_bytes());
     pending_.erase(ticket);
   }
 
   [[nodiscard]] Capabilities capabilities() const override {
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
-    return {.own_all_reduce = true, .threads = level == MPI_THREAD_MULTIPLE && !kSimulated, .simulated = kSimulated, .tells_length = true};
+    return {.own_all_reduce = true,
+            .threads = level == MPI_THREAD_MULTIPLE && !kSimulated,
+            .simulated = kSimulated,
+            .tells_length = true};
   }
   [[nodiscard]] Seconds now() const override { return {MPI_Wtime()}; }
 
@@ -162,12 +185,16 @@ class MpiCommunicator final : public Communicator {
     life_.check();
     check_message(*this, pending.peer, tag);
     const std::size_t bytes = pending.region.bytes.size();
-    require(bytes <= INT_MAX, "comm/mpi: a message of {} bytes; MPI takes at most {}: cut it in chunks", bytes, INT_MAX);
+    require(bytes <= INT_MAX,
+            "comm/mpi: a message of {} bytes; MPI takes at most {}: cut it in chunks", bytes,
+            INT_MAX);
     void* data = pending.region.bytes.data();
     const auto count = static_cast<int>(bytes);
     const auto mpi_tag = static_cast<int>(tag);
-    const int code = pending.receiving ? MPI_Irecv(data, count, MPI_BYTE, pending.peer, mpi_tag, comm_, &pending.request)
-                                       : MPI_Isend(data, count, MPI_BYTE, pending.peer, mpi_tag, comm_, &pending.request);
+    const int code =
+        pending.receiving
+            ? MPI_Irecv(data, count, MPI_BYTE, pending.peer, mpi_tag, comm_, &pending.request)
+            : MPI_Isend(data, count, MPI_BYTE, pending.peer, mpi_tag, comm_, &pending.request);
     if (code != MPI_SUCCESS) fail(pending, {}, text_of(code));
     const Ticket ticket{next_ticket_++};
     pending_.emplace(ticket, std::move(pending));
@@ -183,7 +210,8 @@ class MpiCommunicator final : public Communicator {
       if (code != MPI_SUCCESS || done != 0) return code;
       const Seconds waited = now() - start;
       if (waited > *patience.deadline) {
-        life_.fail(deadline_passed(failure_of(pending, patience.place), waited, *patience.deadline, silent_for(pending.peer)));
+        life_.fail(deadline_passed(failure_of(pending, patience.place), waited, *patience.deadline,
+                                   silent_for(pending.peer)));
       }
       if (looks < kEagerLooks) {
         std::this_thread::yield();
@@ -195,11 +223,14 @@ class MpiCommunicator final : public Communicator {
   }
 
   [[nodiscard]] Seconds silent_for(int peer) const {
-    return now() - (peer < 0 ? std::ranges::max(last_sign_) : last_sign_[static_cast<std::size_t>(peer)]);
+    return now() -
+           (peer < 0 ? std::ranges::max(last_sign_) : last_sign_[static_cast<std::size_t>(peer)]);
   }
 
   [[nodiscard]] Failure failure_of(const Pending& pending, const Place& place) const {
-    return {rank_, pending.peer, {static_cast<std::int64_t>(pending.region.bytes.size())}, place, pending.receiving, "", ""};
+    return {rank_, pending.peer,      {static_cast<std::int64_t>(pending.region.bytes.size())},
+            place, pending.receiving, "",
+            ""};
   }
   [[noreturn]] void fail(const Pending& pending, const Place& place, const std::string& reason) {
     Failure failure = failure_of(pending, place);
@@ -218,6 +249,8 @@ class MpiCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> over(MPI_Comm parent) { return std::make_unique<MpiCommunicator>(parent); }
+std::unique_ptr<Communicator> over(MPI_Comm parent) {
+  return std::make_unique<MpiCommunicator>(parent);
+}
 
 }  // namespace pliant::comm::mpi

@@ -9,9 +9,10 @@
 
 namespace pliant::comm::mpi {
 
-// A Communicator over a duplicate of `parent`. Collective over `parent`. MPI must be up, and stay up while it lives.
-// Errors become CommError, not aborts. A deadline is kept by polling, with pauses that grow to half a millisecond;
-// without a deadline, or under simulation, MPI waits itself.
+// A Communicator over a duplicate of `parent`. Collective over `parent`. MPI must be up, and stay
+// up while it lives. Errors become CommError, not aborts. A deadline is kept by polling, with
+// pauses that grow to half a millisecond; without a deadline, or under simulation, MPI waits
+// itself.
 [[nodiscard]] std::unique_ptr<Communicator> over(MPI_Comm parent);
 
 }  // namespace pliant::comm::mpi

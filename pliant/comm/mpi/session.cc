@@ -35,23 +35,29 @@ Session::~Session() {
 std::unique_ptr<Communicator> Session::world() const { return over(MPI_COMM_WORLD); }
 
 void native_all_reduce(std::span<float> data) {
-  check(MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
+  check(MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM,
+                      MPI_COMM_WORLD),
+        "MPI_Allreduce");
 }
 
 void native_broadcast(std::span<float> data, int root) {
-  check(MPI_Bcast(data.data(), static_cast<int>(data.size()), MPI_FLOAT, root, MPI_COMM_WORLD), "MPI_Bcast");
+  check(MPI_Bcast(data.data(), static_cast<int>(data.size()), MPI_FLOAT, root, MPI_COMM_WORLD),
+        "MPI_Bcast");
 }
 
 void native_all_gather(std::span<const float> mine, std::span<float> all) {
   const auto count = static_cast<int>(mine.size());
   const bool in_place = mine.data() >= all.data() && mine.data() < all.data() + all.size();
   const void* from = in_place ? MPI_IN_PLACE : mine.data();
-  check(MPI_Allgather(from, count, MPI_FLOAT, all.data(), count, MPI_FLOAT, MPI_COMM_WORLD), "MPI_Allgather");
+  check(MPI_Allgather(from, count, MPI_FLOAT, all.data(), count, MPI_FLOAT, MPI_COMM_WORLD),
+        "MPI_Allgather");
 }
 
 void native_reduce_scatter(std::span<const float> all, std::span<float> mine) {
   const auto count = static_cast<int>(mine.size());
-  check(MPI_Reduce_scatter_block(all.data(), mine.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD), "MPI_Reduce_scatter_block");
+  check(
+      MPI_Reduce_scatter_block(all.data(), mine.data(), count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD),
+      "MPI_Reduce_scatter_block");
 }
 
 bool simulated() {
@@ -65,7 +71,8 @@ bool simulated() {
 Region unread_memory(std::size_t size) {
 #ifdef SMPI_SHARED_MALLOC
   auto* memory = static_cast<std::byte*>(SMPI_SHARED_MALLOC(size));
-  return {{memory, size}, std::shared_ptr<void>(memory, [](void* shared) { SMPI_SHARED_FREE(shared); })};
+  return {{memory, size},
+          std::shared_ptr<void>(memory, [](void* shared) { SMPI_SHARED_FREE(shared); })};
 #else
   return region_of(Buffer<std::byte>(size));
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// MPI as an engine: point-to-point messages over any MPI communicator, and MPI's own collectives as the yardstick.
-// Users of this header need no mpi.h; those who have an MPI_Comm of their own include communicator.h.
+// MPI as an engine: point-to-point messages over any MPI communicator, and MPI's own collectives as
+// the yardstick. Users of this header need no mpi.h; those who have an MPI_Comm of their own
+// include communicator.h.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,8 @@
 
 namespace pliant::comm::mpi {
 
-// MPI_Init and MPI_Finalize as an object; one per process. If MPI is up already (the user's program started it), it is
-// used and left running.
+// MPI_Init and MPI_Finalize as an object; one per process. If MPI is up already (the user's program
+// started it), it is used and left running.
 class Session {
  public:
   Session(int* argc, char*** argv);
@@ -30,7 +31,8 @@ class Session {
 // MPI's own algorithms over all processes, for comparison.
 void native_all_reduce(std::span<float> data);
 void native_broadcast(std::span<float> data, int root);
-void native_all_gather(std::span<const float> mine, std::span<float> all);  // `mine` may be this rank's place in `all`
+void native_all_gather(std::span<const float> mine,
+                       std::span<float> all);  // `mine` may be this rank's place in `all`
 void native_reduce_scatter(std::span<const float> all, std::span<float> mine);
 
 // Ends every process of the job.
@@ -39,7 +41,8 @@ void native_reduce_scatter(std::span<const float> all, std::span<float> mine);
 // Is MPI a simulation, with all ranks in one process and a clock of its own?
 [[nodiscard]] bool simulated();
 
-// Memory for messages whose content is of no interest. A simulation spares itself their copies; elsewhere it is memory like any other.
+// Memory for messages whose content is of no interest. A simulation spares itself their copies;
+// elsewhere it is memory like any other.
 [[nodiscard]] Region unread_memory(std::size_t size);
 
 [[nodiscard]] std::string library_version();  // one line

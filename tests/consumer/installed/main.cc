@@ -19,8 +19,10 @@ int main() {
         const pliant::compress::Residual residual(1000);
         pliant::exchange::Bucket bucket(residual.span());
         std::vector<float> gradient(1000, static_cast<float>(rank + 1));
-        const pliant::exchange::Terms terms{.plan = pliant::plan::parse_plan("gradients union density=100% values=f32")};
-        (void)pliant::exchange::exchange(*communicator, bucket, terms, pliant::compress::Gradient{gradient}, gradient);
+        const pliant::exchange::Terms terms{
+            .plan = pliant::plan::parse_plan("gradients union density=100% values=f32")};
+        (void)pliant::exchange::exchange(*communicator, bucket, terms,
+                                         pliant::compress::Gradient{gradient}, gradient);
         if (rank == 0) result = gradient;
       });
     }

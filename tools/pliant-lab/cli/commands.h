@@ -21,10 +21,12 @@ int exec_in_host(const std::string& host, std::optional<int> lab, const Command&
 int mpi_agent(const Command& arguments);
 int list_timelines();
 int print_timeline(const std::string& name);
-int tell(std::optional<int> lab, const std::string& line);  // a line to the control socket that is answered by "ok"
+int tell(std::optional<int> lab,
+         const std::string& line);  // a line to the control socket that is answered by "ok"
 int status(std::optional<int> lab, bool json);
 
 // What a host's environment has besides the launcher's.
-[[nodiscard]] std::map<std::string, std::string> host_environment(int host, int hosts, const std::string& control);
+[[nodiscard]] std::map<std::string, std::string> host_environment(int host, int hosts,
+                                                                  const std::string& control);
 
 }  // namespace pliant::lab

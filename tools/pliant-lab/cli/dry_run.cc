@@ -9,7 +9,9 @@
 namespace pliant::lab {
 namespace {
 
-std::string who(const std::optional<int>& host) { return host ? fmt::format("host {}", *host) : "every host"; }
+std::string who(const std::optional<int>& host) {
+  return host ? fmt::format("host {}", *host) : "every host";
+}
 
 // What a change makes of a link that has nothing set.
 std::string becomes(const LinkChange& change, Link link) {
@@ -31,7 +33,8 @@ void print_phase(const Phase& phase, std::vector<Link>& links, bool by_name_only
 
 void print_phases(const NetworkPlan& plan) {
   if (plan.timeline.phases.empty()) return;
-  fmt::print("phases{}:\n", plan.timeline.repeat ? ", again every " + to_string(*plan.timeline.repeat) : "");
+  fmt::print("phases{}:\n",
+             plan.timeline.repeat ? ", again every " + to_string(*plan.timeline.repeat) : "");
   std::vector<Link> links = plan.links();
   for (const Phase& phase : plan.timeline.phases) print_phase(phase, links, plan.by_name_only);
 }
@@ -57,7 +60,8 @@ int dry_run(const NetworkOptions& options, const Command& command) {
   fmt::print("command in the lab: {}\n", fmt::join(command, " "));
   const auto links = plan.links();
   for (int host = 0; host < plan.hosts; ++host)
-    fmt::print("host {:<3} {:<12} {}\n", host, host_address(host), to_string(links[static_cast<std::size_t>(host)]));
+    fmt::print("host {:<3} {:<12} {}\n", host, host_address(host),
+               to_string(links[static_cast<std::size_t>(host)]));
   print_regions(plan);
   print_phases(plan);
   if (!options.truth.empty()) fmt::print("truth log: {}\n", options.truth);

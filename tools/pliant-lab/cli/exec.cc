@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// pliant-lab exec: a command in a host of a lab that runs, from inside the lab or from another terminal.
+// pliant-lab exec: a command in a host of a lab that runs, from inside the lab or from another
+// terminal.
 #include <fcntl.h>
 #include <fmt/ranges.h>
 #include <sched.h>
@@ -22,11 +23,13 @@
 namespace pliant::lab {
 namespace {
 
-// The switch holds every host's namespace at a known descriptor, next to the folder of the control socket.
+// The switch holds every host's namespace at a known descriptor, next to the folder of the control
+// socket.
 Fd open_namespace(const std::string& control, int host) {
   const auto descriptors = std::filesystem::path(control).parent_path().parent_path();
   const auto path = descriptors / std::to_string(kNamespaceFd + host);
-  return {open(path.c_str(), O_RDONLY | O_CLOEXEC), fmt::format("opening host {} of the lab", host)};
+  return {open(path.c_str(), O_RDONLY | O_CLOEXEC),
+          fmt::format("opening host {} of the lab", host)};
 }
 
 std::string control_variable() {
@@ -36,7 +39,8 @@ std::string control_variable() {
 }
 
 int parse_host(const std::string& text) {
-  const bool number = !text.empty() && text.size() < 4 && text.find_first_not_of("0123456789") == std::string::npos;
+  const bool number =
+      !text.empty() && text.size() < 4 && text.find_first_not_of("0123456789") == std::string::npos;
   if (!number) throw InputError(fmt::format("'{}' is not a host; hosts are numbered from 0", text));
   return std::stoi(text);
 }
@@ -52,15 +56,18 @@ bool same_user_namespace(pid_t lab) {
   struct stat here {};
   struct stat there {};
   check(stat("/proc/self/ns/user", &here), "looking at this process's user namespace");
-  check(stat(fmt::format("/proc/{}/ns/user", lab).c_str(), &there), fmt::format("looking at the user namespace of lab {}", lab));
+  check(stat(fmt::format("/proc/{}/ns/user", lab).c_str(), &there),
+        fmt::format("looking at the user namespace of lab {}", lab));
   return here.st_ino == there.st_ino;
 }
 
-// From outside: into the lab's user, mount and process namespaces, and then, as a child that is in all of them, into the host.
+// From outside: into the lab's user, mount and process namespaces, and then, as a child that is in
+// all of them, into the host.
 int exec_from_outside(pid_t lab, int host, const Command& command) {
   const Fd ns = open_namespace(control_path(std::to_string(lab)), host);
   const std::string folder = std::filesystem::current_path();
-  const Fd process(static_cast<int>(syscall(SYS_pidfd_open, lab, 0)), fmt::format("opening lab {}", lab));
+  const Fd process(static_cast<int>(syscall(SYS_pidfd_open, lab, 0)),
+                   fmt::format("opening lab {}", lab));
   const int types = CLONE_NEWNS | CLONE_NEWPID | (same_user_namespace(lab) ? 0 : CLONE_NEWUSER);
   enter(process, types, fmt::format("entering lab {}", lab));
   check(chdir(folder.c_str()), "returning to " + folder);
@@ -75,8 +82,11 @@ int exec_from_outside(pid_t lab, int host, const Command& command) {
 pid_t only_lab() {
   const auto labs = running_labs();
   if (labs.size() == 1) return labs.front();
-  if (labs.empty()) throw InputError("no lab of this user is running; start one with 'pliant-lab run' or 'pliant-lab shell'");
-  throw InputError(fmt::format("{} labs are running; say which with --lab: {}", labs.size(), fmt::join(labs, ", ")));
+  if (labs.empty())
+    throw InputError(
+        "no lab of this user is running; start one with 'pliant-lab run' or 'pliant-lab shell'");
+  throw InputError(fmt::format("{} labs are running; say which with --lab: {}", labs.size(),
+                               fmt::join(labs, ", ")));
 }
 
 int host_of_address(const std::string& address) {
@@ -99,10 +109,12 @@ int exec_in_host(const std::string& host, std::optional<int> lab, const Command&
 }
 
 int mpi_agent(const Command& arguments) {
-  if (arguments.size() < 2) throw InputError("mpi-agent: for Open MPI only: an address and a command");
+  if (arguments.size() < 2)
+    throw InputError("mpi-agent: for Open MPI only: an address and a command");
   const std::string control = control_variable();
   const int host = host_of_address(arguments.front());
-  const std::string script = fmt::format("{}", fmt::join(arguments.begin() + 1, arguments.end(), " "));
+  const std::string script =
+      fmt::format("{}", fmt::join(arguments.begin() + 1, arguments.end(), " "));
   become_in_host(open_namespace(control, host), host, control, {"/bin/sh", "-c", script});
   return 0;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // pliant-lab mpirun: Open MPI with one rank in each host and TCP between them.
 //
-// mpirun itself runs in a host of its own, behind the others, whose link is unlimited. It starts its daemon in each host through
-// our agent, where it would use ssh; daemons and ranks then speak TCP over the emulated network.
+// mpirun itself runs in a host of its own, behind the others, whose link is unlimited. It starts
+// its daemon in each host through our agent, where it would use ssh; daemons and ranks then speak
+// TCP over the emulated network.
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -22,7 +23,8 @@ void require_mpirun() {
   try {
     require_command({"mpirun"}, "");
   } catch (const InputError&) {
-    throw MissingError("mpirun is not in PATH. Open MPI 4.1 is needed: apt-get install openmpi-bin");
+    throw MissingError(
+        "mpirun is not in PATH. Open MPI 4.1 is needed: apt-get install openmpi-bin");
   }
 }
 
@@ -34,7 +36,8 @@ std::string host_list(int hosts) {
 
 Command mpirun_command(int hosts, const Command& command) {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  Command all = {"mpirun", "--host", host_list(hosts), "-n", std::to_string(hosts), "--map-by", "node", "--tag-output"};
+  Command all = {"mpirun",   "--host", host_list(hosts), "-n", std::to_string(hosts),
+                 "--map-by", "node",   "--tag-output"};
   const std::vector<std::pair<std::string, std::string>> parameters = {
       {"plm", "rsh"},
       {"plm_rsh_agent", self + " mpi-agent"},
@@ -51,7 +54,8 @@ Command mpirun_command(int hosts, const Command& command) {
   return all;
 }
 
-// Open MPI leaves session files behind when it is killed: they go to the lab's own folder in memory.
+// Open MPI leaves session files behind when it is killed: they go to the lab's own folder in
+// memory.
 Environment mpi_environment(const Lab& lab) {
   return {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
@@ -63,13 +67,17 @@ Environment mpi_environment(const Lab& lab) {
 Child start_mpirun(const Lab& lab, const NetworkPlan& plan, Relay& relay, const Command& command) {
   const Fd output = relay.add(STDOUT_FILENO, rewrite_mpi_tag);
   const Fd errors = relay.add(STDERR_FILENO, rewrite_mpi_tag);
-  return lab.start({plan.hosts, mpirun_command(plan.hosts, command), mpi_environment(lab), output.get(), errors.get()});
+  return lab.start({plan.hosts, mpirun_command(plan.hosts, command), mpi_environment(lab),
+                    output.get(), errors.get()});
 }
 
 }  // namespace
 
 int mpirun(const NetworkOptions& options, const Command& command) {
-  if (command.empty()) throw InputError("no program; put it after --, as in: pliant-lab mpirun --hosts 8 --link 1gbit,1ms -- ./program");
+  if (command.empty())
+    throw InputError(
+        "no program; put it after --, as in: pliant-lab mpirun --hosts 8 --link 1gbit,1ms -- "
+        "./program");
   if (options.dry_run) return dry_run(options, mpirun_command(options.hosts, command));
   NetworkPlan plan = options.plan();
   const auto limit = options.time_limit();

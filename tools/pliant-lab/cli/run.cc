@@ -14,7 +14,8 @@ constexpr const char* kMasterPort = "29500";  // torch's default
 
 }  // namespace
 
-// What torchrun sets, for one process per host, and where the control socket is. Python writes its lines as they come.
+// What torchrun sets, for one process per host, and where the control socket is. Python writes its
+// lines as they come.
 Environment host_environment(int host, int hosts, const std::string& control) {
   return {{"RANK", std::to_string(host)},
           {"WORLD_SIZE", std::to_string(hosts)},
@@ -41,7 +42,9 @@ int run(const NetworkOptions& options, const Command& command) {
     const std::string name = fmt::format("host {}", host);
     const Fd output = relay.add(STDOUT_FILENO, prefix_with("[" + name + "] "));
     const Fd errors = relay.add(STDERR_FILENO, prefix_with("[" + name + "] "));
-    processes.push_back({name, lab.start({host, command, host_environment(host, plan.hosts, lab.control()), output.get(), errors.get()})});
+    processes.push_back(
+        {name, lab.start({host, command, host_environment(host, plan.hosts, lab.control()),
+                          output.get(), errors.get()})});
   }
   return Supervisor(lab, std::move(processes), std::move(relay), limit).run();
 }

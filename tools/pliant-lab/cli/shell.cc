@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// pliant-lab shell: a prompt in host 0. The other hosts are there, and 'pliant-lab exec 1 -- command' runs things in them.
+// pliant-lab shell: a prompt in host 0. The other hosts are there, and 'pliant-lab exec 1 --
+// command' runs things in them.
 #include <signal.h>
 #include <unistd.h>
 
@@ -32,7 +33,10 @@ int shell(const NetworkOptions& options, const Command& command) {
   block_signals();
   Lab lab(plan, options.open_truth());
   std::vector<Supervised> processes;
-  processes.push_back({"", lab.start({.host = 0, .command = start, .environment = host_environment(0, plan.hosts, lab.control())})});
+  processes.push_back(
+      {"", lab.start({.host = 0,
+                      .command = start,
+                      .environment = host_environment(0, plan.hosts, lab.control())})});
   const int status = Supervisor(lab, std::move(processes), Relay(), limit).run();
   take_terminal_back();
   return status;

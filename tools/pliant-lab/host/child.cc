@@ -12,7 +12,9 @@
 
 namespace pliant::lab {
 
-int exit_status(int wait_status) { return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status); }
+int exit_status(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
 
 Child::Child(const std::function<int()>& body) : pid_(check(fork(), "starting a process")) {
   if (pid_ == 0) _exit(report_errors(body));

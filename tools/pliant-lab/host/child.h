@@ -14,7 +14,8 @@ namespace pliant::lab {
 
 class Child {
  public:
-  // Forks; the child runs `body` and exits with its result. An exception in it is printed and gives the status of its kind.
+  // Forks; the child runs `body` and exits with its result. An exception in it is printed and gives
+  // the status of its kind.
   explicit Child(const std::function<int()>& body);
   Child(Child&& other) noexcept;
   Child& operator=(Child&&) = delete;
@@ -22,8 +23,9 @@ class Child {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] bool running() const { return pid_ > 0; }
-  void signal(int number) const;            // no effect once it has ended
-  void signal_group(int number) const;      // the child and what it started, if it leads a process group
+  void signal(int number) const;  // no effect once it has ended
+  void signal_group(
+      int number) const;  // the child and what it started, if it leads a process group
   [[nodiscard]] std::optional<int> poll();  // its exit status once it has ended; reported once
   int wait();
 

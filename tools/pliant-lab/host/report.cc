@@ -21,7 +21,8 @@ int complain(const std::exception& error, int status) {
 int report_errors(const std::function<int()>& body) {
   try {
     const int status = body();
-    if (std::fflush(stdout) != 0) throw io_error_from_errno("writing to stdout");  // a full disk must not look like success
+    if (std::fflush(stdout) != 0)
+      throw io_error_from_errno("writing to stdout");  // a full disk must not look like success
     return status;
   } catch (const InputError& error) {
     return complain(error, kExitBadInput);

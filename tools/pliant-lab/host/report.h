@@ -6,7 +6,8 @@
 
 namespace pliant::lab {
 
-// The result of `body`, or the exit status of the exception's kind after "pliant-lab: text" on stderr.
+// The result of `body`, or the exit status of the exception's kind after "pliant-lab: text" on
+// stderr.
 int report_errors(const std::function<int()>& body);
 
 }  // namespace pliant::lab

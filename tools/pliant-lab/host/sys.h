@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// System calls: every one goes through check(), which says what was attempted. Descriptors close themselves.
+// System calls: every one goes through check(), which says what was attempted. Descriptors close
+// themselves.
 #pragma once
 
 #include <cerrno>
@@ -12,7 +13,8 @@
 
 namespace pliant::lab {
 
-// Something this machine lacks (TUN, namespaces); the text says what and how to get it. Exit status 6.
+// Something this machine lacks (TUN, namespaces); the text says what and how to get it. Exit
+// status 6.
 class MissingError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -32,9 +32,10 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// The switch must run soon after a packet comes, however busy the hosts keep the processors. Root gets real-time service: it
-// sleeps unless there is something to move, and the kernel keeps 5 % of every processor for the rest. Niceness would not do: with
-// autogroups it counts only within one terminal. Anyone else gets the short slice (0.1 ms, the least there is), which needs no
+// The switch must run soon after a packet comes, however busy the hosts keep the processors. Root
+// gets real-time service: it sleeps unless there is something to move, and the kernel keeps 5 % of
+// every processor for the rest. Niceness would not do: with autogroups it counts only within one
+// terminal. Anyone else gets the short slice (0.1 ms, the least there is), which needs no
 // privilege. All of it may be refused; the truth log tells how late the switch was.
 void ask_for_prompt_service() {
   prctl(PR_SET_TIMERSLACK, 1);
@@ -54,11 +55,13 @@ void ask_for_prompt_service() {
 
 // Nor does it wait for processes that it inherits: ignoring SIGCHLD lets the kernel reap them.
 void ignore_signals() {
-  for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD}) signal(number, SIG_IGN);
+  for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD})
+    signal(number, SIG_IGN);
 }
 
-// Process numbers in the lab go on from the launcher's, so that two labs, or a lab and the machine, do not both have a
-// process 5 that writes /tmp/job.5. Refused in some containers, where numbers then start at 2.
+// Process numbers in the lab go on from the launcher's, so that two labs, or a lab and the machine,
+// do not both have a process 5 that writes /tmp/job.5. Refused in some containers, where numbers
+// then start at 2.
 void continue_process_numbers(pid_t launcher) {
   const Fd file(open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC), "opening ns_last_pid");
   write_all(file.get(), std::to_string(launcher), "writing ns_last_pid");
@@ -78,7 +81,8 @@ bool own_proc(pid_t launcher) {
 void warn_if_late(const Lateness& lateness) {
   if (lateness.over_1ms * 50 <= lateness.packets) return;
   fmt::print(stderr,
-             "pliant-lab: the switch ran late: {} of {} packets came more than 1 ms after their time, the last by {}; the network was "
+             "pliant-lab: the switch ran late: {} of {} packets came more than 1 ms after their "
+             "time, the last by {}; the network was "
              "slower than set\n",
              lateness.over_1ms, lateness.packets, to_string(to_seconds(lateness.longest)));
 }
@@ -87,7 +91,8 @@ void reset_signals() {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGTTOU, SIGTTIN}) signal(number, SIG_DFL);
+  for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD, SIGTTOU, SIGTTIN})
+    signal(number, SIG_DFL);
 }
 
 // A job has its own process group, so that Ctrl-C comes to the launcher alone, and no input.
@@ -119,10 +124,12 @@ Lab::Lab(const NetworkPlan& plan, Fd truth) {
 void Lab::make_hosts(const NetworkPlan& plan) {
   for (int host = 0; host < plan.hosts + plan.unshaped_hosts; ++host) {
     const Fd ns = new_network_namespace();
-    namespaces_.emplace_back(dup3(ns.get(), kNamespaceFd + host, O_CLOEXEC), "giving a namespace its descriptor");
+    namespaces_.emplace_back(dup3(ns.get(), kNamespaceFd + host, O_CLOEXEC),
+                             "giving a namespace its descriptor");
     devices_.push_back(open_tun(host_address(host), plan.mtu));
   }
-  check(unshare(CLONE_NEWNET), "making a network namespace");  // the launcher and the switch are in none of the hosts'
+  check(unshare(CLONE_NEWNET),
+        "making a network namespace");  // the launcher and the switch are in none of the hosts'
 }
 
 void Lab::start_switch(const NetworkPlan& plan, Fd truth) {
@@ -139,7 +146,8 @@ void Lab::start_switch(const NetworkPlan& plan, Fd truth) {
     Fd control = listen_for_control();
     ask_for_prompt_service();
     write_all(theirs->get(), std::string_view(&ready, 1), "telling the launcher");
-    Switch process(plan, Truth(std::move(truth)), std::move(devices_), std::move(control), std::move(*theirs));
+    Switch process(plan, Truth(std::move(truth)), std::move(devices_), std::move(control),
+                   std::move(*theirs));
     process.run();
     warn_if_late(process.lateness());
     return 0;
@@ -150,12 +158,14 @@ void Lab::start_switch(const NetworkPlan& plan, Fd truth) {
   char ready = 0;
   if (read(lifeline_.get(), &ready, 1) != 1) throw IoError("starting the switch: it ended at once");
   const std::string outer = std::to_string(switch_process().pid());
-  mounts_ = Fd(open(fmt::format("/proc/{}/ns/mnt", outer).c_str(), O_RDONLY | O_CLOEXEC), "opening the lab's mount namespace");
+  mounts_ = Fd(open(fmt::format("/proc/{}/ns/mnt", outer).c_str(), O_RDONLY | O_CLOEXEC),
+               "opening the lab's mount namespace");
   control_ = control_path(ready == kOwnProc ? "1" : outer);
   folder_ = private_folder(ready == kOwnProc ? "1" : outer);
 }
 
-// The switch's end of the lifeline closes as it exits, before the kernel kills what it held together.
+// The switch's end of the lifeline closes as it exits, before the kernel kills what it held
+// together.
 bool Lab::switch_lost() const {
   pollfd end{lifeline_.get(), POLLIN, 0};
   return poll(&end, 1, 0) > 0;
@@ -171,7 +181,8 @@ int Lab::host_body(const Start& start) const {
   reset_signals();
   enter(mounts_, CLONE_NEWNS, "entering the lab's mount namespace");
   check(chdir(folder.c_str()), "returning to " + folder);
-  enter(namespaces_[static_cast<std::size_t>(start.host)], CLONE_NEWNET, fmt::format("entering host {}", start.host));
+  enter(namespaces_[static_cast<std::size_t>(start.host)], CLONE_NEWNET,
+        fmt::format("entering host {}", start.host));
   for (const auto& [name, value] : start.environment) setenv(name.c_str(), value.c_str(), 1);
   become(start.command);
 }

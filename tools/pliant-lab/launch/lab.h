@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A lab while it lives: one network namespace per host, each with its device, and the switch process between them.
+// A lab while it lives: one network namespace per host, each with its device, and the switch
+// process between them.
 //
-// The switch is process 1 of a process namespace in which everything else of the lab runs. It ends when the launcher does
-// (a death signal, and a lifeline that closes), and when it ends the kernel kills the rest: whatever is killed, by whatever
-// signal, nothing stays.
+// The switch is process 1 of a process namespace in which everything else of the lab runs. It ends
+// when the launcher does (a death signal, and a lifeline that closes), and when it ends the kernel
+// kills the rest: whatever is killed, by whatever signal, nothing stays.
 #pragma once
 
 #include <map>
@@ -23,7 +24,8 @@ struct Start {
   int host = 0;
   std::vector<std::string> command;
   Environment environment;
-  int output = -1;  // descriptors for stdout and stderr; -1 keeps the launcher's, and its stdin and terminal with it
+  int output = -1;  // descriptors for stdout and stderr; -1 keeps the launcher's, and its stdin and
+                    // terminal with it
   int errors = -1;
 };
 
@@ -33,8 +35,12 @@ class Lab {
   Lab(const NetworkPlan& plan, Fd truth);
 
   [[nodiscard]] Child start(const Start& start) const;
-  [[nodiscard]] const std::string& control() const { return control_; }  // the socket's path as hosts see it
-  [[nodiscard]] const std::string& folder() const { return folder_; }    // a private folder in memory, as hosts see it
+  [[nodiscard]] const std::string& control() const {
+    return control_;
+  }  // the socket's path as hosts see it
+  [[nodiscard]] const std::string& folder() const {
+    return folder_;
+  }  // a private folder in memory, as hosts see it
   [[nodiscard]] Child& switch_process() { return switch_.front(); }
   // Ends the switch in order, with its log complete. Hosts that still run are killed by it.
   void end() { lifeline_.close(); }

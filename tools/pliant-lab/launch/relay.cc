@@ -43,7 +43,8 @@ void Relay::emit(Stream& stream, std::string_view text) {
   stream.partial += text;
   std::string lines;
   std::size_t start = 0;
-  for (auto end = stream.partial.find('\n'); end != std::string::npos; end = stream.partial.find('\n', start)) {
+  for (auto end = stream.partial.find('\n'); end != std::string::npos;
+       end = stream.partial.find('\n', start)) {
     lines += stream.rewrite(stream.partial.substr(start, end - start)) + "\n";
     start = end + 1;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Carries the output of hosts to ours, whole lines at a time, each with a prefix that says where it came from.
+// Carries the output of hosts to ours, whole lines at a time, each with a prefix that says where it
+// came from.
 #pragma once
 
 #include <poll.h>

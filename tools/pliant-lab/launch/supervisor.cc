@@ -14,7 +14,8 @@
 namespace pliant::lab {
 namespace {
 
-// Time to clean up after SIGTERM. Two seconds under the five in which all others are promised to be gone.
+// Time to clean up after SIGTERM. Two seconds under the five in which all others are promised to be
+// gone.
 constexpr Time kGrace = std::chrono::seconds(3);
 
 Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -33,7 +34,8 @@ void block_signals() {
   check(sigprocmask(SIG_BLOCK, &set, nullptr), "blocking signals");
 }
 
-Supervisor::Supervisor(Lab& lab, std::vector<Supervised> processes, Relay relay, std::optional<Seconds> timeout)
+Supervisor::Supervisor(Lab& lab, std::vector<Supervised> processes, Relay relay,
+                       std::optional<Seconds> timeout)
     : lab_(lab), processes_(std::move(processes)), relay_(std::move(relay)) {
   const sigset_t set = handled_signals();
   signals_ = Fd(signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC), "opening a signalfd");
@@ -69,7 +71,8 @@ void Supervisor::wait_for_something() {
   poll(waiting.data(), waiting.size(), milliseconds_left());
 }
 
-// The first Ctrl-C goes to the hosts as it is, so that they can clean up; a second one does not wait for that.
+// The first Ctrl-C goes to the hosts as it is, so that they can clean up; a second one does not
+// wait for that.
 void Supervisor::handle_signals() {
   signalfd_siginfo info{};
   while (read(signals_.get(), &info, sizeof info) == sizeof info) {
@@ -89,7 +92,8 @@ void Supervisor::reap() {
     const auto status = s.process.poll();
     if (!status || *status == 0 || status_) continue;
     const char* others = all_ended() ? "" : "; ending the others";
-    if (!s.name.empty()) fmt::print(stderr, "pliant-lab: {} ended with status {}{}\n", s.name, *status, others);
+    if (!s.name.empty())
+      fmt::print(stderr, "pliant-lab: {} ended with status {}{}\n", s.name, *status, others);
     end_others(SIGTERM, *status);
   }
 }

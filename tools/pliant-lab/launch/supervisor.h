@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Waits for a job in a lab and decides when and how it ends: the first host that fails ends the others; so do Ctrl-C, the
-// time limit, and the loss of the switch.
+// Waits for a job in a lab and decides when and how it ends: the first host that fails ends the
+// others; so do Ctrl-C, the time limit, and the loss of the switch.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,8 @@ void block_signals();
 
 class Supervisor {
  public:
-  Supervisor(Lab& lab, std::vector<Supervised> processes, Relay relay, std::optional<Seconds> timeout);
+  Supervisor(Lab& lab, std::vector<Supervised> processes, Relay relay,
+             std::optional<Seconds> timeout);
   // The exit status of the job. When it returns, nothing of the lab is left.
   [[nodiscard]] int run();
 

@@ -54,7 +54,8 @@ std::string to_string(const Direction& direction) {
   if (travel.jitter.value > 0) text += ", jitter " + to_string(travel.jitter);
   if (travel.loss > 0) text += ", loss " + percent(travel.loss);
   if (travel.reorder > 0) text += ", reorder " + percent(travel.reorder);
-  if (direction.queue.unit != QueueLimit::Unit::kDefault) text += ", queue " + to_string(direction.queue);
+  if (direction.queue.unit != QueueLimit::Unit::kDefault)
+    text += ", queue " + to_string(direction.queue);
   if (direction.blackhole) text += ", blackhole";
   return text;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a host's link is like, each direction for itself, and how people write it: "100mbit,10ms,loss=0.5%".
-// `out` is what the host sends, `in` what it receives.
+// What a host's link is like, each direction for itself, and how people write it:
+// "100mbit,10ms,loss=0.5%". `out` is what the host sends, `in` what it receives.
 #pragma once
 
 #include <optional>
@@ -45,11 +45,13 @@ struct LinkChange {
 
 void apply(const LinkChange& change, Link& link);
 
-// "100mbit,10ms,jitter=2ms,loss=0.5%,reorder=1%,queue=100p,in.rate=20mbit,blackhole=out,down". Throws InputError that
-// starts with `what`.
+// "100mbit,10ms,jitter=2ms,loss=0.5%,reorder=1%,queue=100p,in.rate=20mbit,blackhole=out,down".
+// Throws InputError that starts with `what`.
 [[nodiscard]] LinkChange parse_link(std::string_view text, std::string_view what);
-// One key with its value, as in that text or in a timeline; "in." or "out." in front confines it to one direction.
-void parse_key(LinkChange& change, std::string_view key, std::string_view value, std::string_view what);
+// One key with its value, as in that text or in a timeline; "in." or "out." in front confines it to
+// one direction.
+void parse_key(LinkChange& change, std::string_view key, std::string_view value,
+               std::string_view what);
 [[nodiscard]] std::span<const std::string> link_keys();
 
 [[nodiscard]] std::string to_string(const Link& link);

@@ -10,7 +10,8 @@ bool differ(const Travel& a, const Travel& b) { return a.delay != b.delay || a.j
 
 }  // namespace
 
-Network::Network(int hosts, std::uint64_t seed, Deliver deliver) : ports_(static_cast<std::size_t>(hosts)), deliver_(std::move(deliver)) {
+Network::Network(int hosts, std::uint64_t seed, Deliver deliver)
+    : ports_(static_cast<std::size_t>(hosts)), deliver_(std::move(deliver)) {
   Random seeds(seed);
   for (int i = 0; i < hosts * hosts; ++i) paths_.emplace_back(seeds.bits());
 }
@@ -18,7 +19,8 @@ Network::Network(int hosts, std::uint64_t seed, Deliver deliver) : ports_(static
 // A link that goes down, or a side that becomes a blackhole, loses what waits in its queue.
 void Network::set_link(int host, const Link& link, Time now) {
   Port& p = port(host);
-  const bool other_delay = differ(p.link.out.travel, link.out.travel) || differ(p.link.in.travel, link.in.travel);
+  const bool other_delay =
+      differ(p.link.out.travel, link.out.travel) || differ(p.link.in.travel, link.in.travel);
   p.link = link;
   p.out.set(link.out.rate, link.out.queue, now);
   p.in.set(link.in.rate, link.in.queue, now);
@@ -37,7 +39,8 @@ void Network::send(Packet packet, Time now) {
   Port& p = port(from);
   packet.first_bit = packet.last_bit = now;
   if (p.link.down || p.link.out.blackhole) return drop(std::move(packet), p.sent.dropped_down);
-  if (auto refused = p.out.push(std::move(packet))) return drop(std::move(*refused), p.sent.dropped_queue);
+  if (auto refused = p.out.push(std::move(packet)))
+    return drop(std::move(*refused), p.sent.dropped_queue);
   if (p.out.backlog().packets == 1) watch(2 * from);
 }
 
@@ -83,14 +86,17 @@ void Network::run_shaper(const ShaperEvent& event) {
 Travel Network::travel(int from, int to) const {
   const Travel& out = port(from).link.out.travel;
   const Travel& in = port(to).link.in.travel;
-  Travel worse{std::max(out.delay, in.delay), std::max(out.jitter, in.jitter), std::max(out.loss, in.loss),
-               std::max(out.reorder, in.reorder)};
-  if (!delays_.empty()) worse.delay = std::max(worse.delay, delays_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)]);
+  Travel worse{std::max(out.delay, in.delay), std::max(out.jitter, in.jitter),
+               std::max(out.loss, in.loss), std::max(out.reorder, in.reorder)};
+  if (!delays_.empty())
+    worse.delay = std::max(worse.delay,
+                           delays_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)]);
   return worse;
 }
 
 void Network::leave(Packet packet) {
-  const auto time = path(packet.from, packet.to).travel_time(packet.last_bit, travel(packet.from, packet.to));
+  const auto time =
+      path(packet.from, packet.to).travel_time(packet.last_bit, travel(packet.from, packet.to));
   if (!time) return drop(std::move(packet), port(packet.from).sent.dropped_loss);
   packet.first_bit += *time;
   packet.last_bit += *time;
@@ -98,7 +104,8 @@ void Network::leave(Packet packet) {
 }
 
 void Network::land() {
-  // The heap gives only const access to its top; the packet is moved out and the entry removed before anyone looks again.
+  // The heap gives only const access to its top; the packet is moved out and the entry removed
+  // before anyone looks again.
   Packet packet = std::move(const_cast<InFlight&>(in_flight_.top()).packet);
   in_flight_.pop();
   arrive(std::move(packet));
@@ -108,7 +115,8 @@ void Network::arrive(Packet packet) {
   const int to = packet.to;
   Port& p = port(to);
   if (p.link.down || p.link.in.blackhole) return drop(std::move(packet), p.received.dropped_down);
-  if (auto refused = p.in.push(std::move(packet))) return drop(std::move(*refused), p.received.dropped_queue);
+  if (auto refused = p.in.push(std::move(packet)))
+    return drop(std::move(*refused), p.received.dropped_queue);
   if (p.in.backlog().packets == 1) watch(2 * to + 1);
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The whole network as a pure machine: packets and changes go in with the time, packets come out with theirs.
+// The whole network as a pure machine: packets and changes go in with the time, packets come out
+// with theirs.
 //
-// A packet passes the sender's outgoing shaper, then the path (loss, delay), then the receiver's incoming shaper. Where
-// both ends have a say (delay, jitter, loss, reordering), the worse end counts: with the same link on every host,
-// any two of them see exactly that link between them. Everything happens at its ideal time: calling late delivers late,
-// but does not slow the network down.
+// A packet passes the sender's outgoing shaper, then the path (loss, delay), then the receiver's
+// incoming shaper. Where both ends have a say (delay, jitter, loss, reordering), the worse end
+// counts: with the same link on every host, any two of them see exactly that link between them.
+// Everything happens at its ideal time: calling late delivers late, but does not slow the network
+// down.
 #pragma once
 
 #include <functional>
@@ -34,7 +36,9 @@ class Network {
   [[nodiscard]] Backlog in_backlog(int host) const { return port(host).in.backlog(); }
 
   void set_link(int host, const Link& link, Time now);
-  void set_delays(DelayMatrix delays) { delays_ = std::move(delays); }  // at least these, between these hosts
+  void set_delays(DelayMatrix delays) {
+    delays_ = std::move(delays);
+  }  // at least these, between these hosts
 
   void send(Packet packet, Time now);     // from packet.from to packet.to
   [[nodiscard]] Time next_event() const;  // kNever: nothing under way
@@ -59,15 +63,21 @@ class Network {
     Time at;
     std::uint64_t order;
     Packet packet;
-    bool operator>(const InFlight& other) const { return at != other.at ? at > other.at : order > other.order; }
+    bool operator>(const InFlight& other) const {
+      return at != other.at ? at > other.at : order > other.order;
+    }
   };
   template <typename T>
   using Earliest = std::priority_queue<T, std::vector<T>, std::greater<>>;
 
   [[nodiscard]] Port& port(int host) { return ports_[static_cast<std::size_t>(host)]; }
   [[nodiscard]] const Port& port(int host) const { return ports_[static_cast<std::size_t>(host)]; }
-  [[nodiscard]] Path& path(int from, int to) { return paths_[static_cast<std::size_t>(from * hosts() + to)]; }
-  [[nodiscard]] Shaper& shaper(int index) { return index % 2 == 0 ? port(index / 2).out : port(index / 2).in; }
+  [[nodiscard]] Path& path(int from, int to) {
+    return paths_[static_cast<std::size_t>(from * hosts() + to)];
+  }
+  [[nodiscard]] Shaper& shaper(int index) {
+    return index % 2 == 0 ? port(index / 2).out : port(index / 2).in;
+  }
   [[nodiscard]] Travel travel(int from, int to) const;
 
   void watch(int shaper_index);

@@ -19,7 +19,9 @@ class NetworkTest : public testing::Test {
     apply(parse_link(text, "test"), link);
     network.set_link(host, link, now);
   }
-  void send(int from, int to, std::int64_t bytes, Time now) { network.send({.data = {}, .bytes = bytes, .from = from, .to = to}, now); }
+  void send(int from, int to, std::int64_t bytes, Time now) {
+    network.send({.data = {}, .bytes = bytes, .from = from, .to = to}, now);
+  }
   std::vector<Time> arrivals() const {
     std::vector<Time> times;
     for (const Packet& packet : arrived) times.push_back(packet.last_bit);
@@ -52,7 +54,8 @@ TEST_F(NetworkTest, ALateSwitchDoesNotSlowTheNetworkDown) {
   set_all("1mbit,10ms");
   for (int i = 0; i < 10; ++i) send(0, 1, 1500, 0ms);
   network.advance(10s);
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(arrivals()[static_cast<std::size_t>(i)], 10ms + (i + 1) * 12ms);
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(arrivals()[static_cast<std::size_t>(i)], 10ms + (i + 1) * 12ms);
 }
 
 TEST_F(NetworkTest, TheSlowerEndSetsTheRateAndTheWorseEndTheDelay) {

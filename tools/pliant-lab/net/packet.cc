@@ -4,9 +4,11 @@
 namespace pliant::lab {
 namespace {
 
-// Most packets are either acknowledgements (under 100 bytes) or full: 256 separates them at every usual MTU.
+// Most packets are either acknowledgements (under 100 bytes) or full: 256 separates them at every
+// usual MTU.
 constexpr std::size_t kSmall = 256;
-// More than this is not kept: 4096 buffers of 9 KB are 36 MB, the traffic of 50 ms at several Gbit/s.
+// More than this is not kept: 4096 buffers of 9 KB are 36 MB, the traffic of 50 ms at several
+// Gbit/s.
 constexpr std::size_t kShelf = 4096;
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A packet in the network: its bytes, and when its first and last bit pass the point where it is now.
+// A packet in the network: its bytes, and when its first and last bit pass the point where it is
+// now.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,9 @@ struct Packet {
   Time last_bit{0};
 };
 
-// Keeps the memory of packets that are gone. Full-size buffers are for reading; a small packet moves to a small buffer, so
-// that thousands of acknowledgements in flight do not hold thousands of full-size ones.
+// Keeps the memory of packets that are gone. Full-size buffers are for reading; a small packet
+// moves to a small buffer, so that thousands of acknowledgements in flight do not hold thousands of
+// full-size ones.
 class PacketPool {
  public:
   explicit PacketPool(std::size_t full_size) : full_size_(full_size) {}

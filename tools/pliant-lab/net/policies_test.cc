@@ -24,7 +24,9 @@ Rate rate_of(const std::string& trace) {
   return {.limit = {}, .trace = read_trace(text, "test")};
 }
 
-Packet packet(std::int64_t bytes, Time at) { return {.data = {}, .bytes = bytes, .from = 0, .to = 1, .first_bit = at, .last_bit = at}; }
+Packet packet(std::int64_t bytes, Time at) {
+  return {.data = {}, .bytes = bytes, .from = 0, .to = 1, .first_bit = at, .last_bit = at};
+}
 
 TEST(Rate, TakesBytesTimesEightOverTheRate) {
   Server server(rate_of(1e6));
@@ -49,9 +51,13 @@ TEST(Trace, SmallPacketsShareAnOpportunity) {
   EXPECT_EQ(server.finish(2ms, 1), 4ms);
 }
 
-TEST(Trace, ALargePacketTakesSeveral) { EXPECT_EQ(Server(rate_of("1\n2\n3\n7\n")).finish(0ms, 4500), 3ms); }
+TEST(Trace, ALargePacketTakesSeveral) {
+  EXPECT_EQ(Server(rate_of("1\n2\n3\n7\n")).finish(0ms, 4500), 3ms);
+}
 
-TEST(Trace, UnusedOpportunitiesAreLost) { EXPECT_EQ(Server(rate_of("1\n2\n3\n")).finish(3600s + 2500us, 1500), 3600s + 3ms); }
+TEST(Trace, UnusedOpportunitiesAreLost) {
+  EXPECT_EQ(Server(rate_of("1\n2\n3\n")).finish(3600s + 2500us, 1500), 3600s + 3ms);
+}
 
 TEST(Trace, ScalingKeepsItsShape) {
   const auto trace = scaled(*rate_of("2\n4\n").trace, 0.5, 10);
@@ -60,13 +66,15 @@ TEST(Trace, ScalingKeepsItsShape) {
 }
 
 TEST(Trace, RefusesWhatIsNotATrace) {
-  for (const char* text : {"", "0\n", "5\n4\n", "1.5\n", "abc\n", "-1\n", "99999999999\n"}) EXPECT_THROW(rate_of(text), InputError) << text;
+  for (const char* text : {"", "0\n", "5\n4\n", "1.5\n", "abc\n", "-1\n", "99999999999\n"})
+    EXPECT_THROW(rate_of(text), InputError) << text;
 }
 
 TEST(Queue, DefaultIsTheLargerOf50msAnd64Packets) {
   EXPECT_TRUE(fits({}, {63, 63 * 1500}, 1500, rate_of(1e6)));
   EXPECT_FALSE(fits({}, {64, 64 * 1500}, 1500, rate_of(1e6)));  // 50 ms at 1 Mbit/s are 6250 bytes
-  EXPECT_TRUE(fits({}, {400, 623'500}, 1500, rate_of(100e6)));  // 50 ms at 100 Mbit/s are 625,000 bytes
+  EXPECT_TRUE(
+      fits({}, {400, 623'500}, 1500, rate_of(100e6)));  // 50 ms at 100 Mbit/s are 625,000 bytes
   EXPECT_FALSE(fits({}, {400, 623'501}, 1500, rate_of(100e6)));
 }
 
@@ -115,7 +123,8 @@ TEST(Path, JitterStaysInItsRangeAndKeepsOrder) {
 TEST(Path, ReorderedPacketsTravelWithoutTheDelay) {
   Path path(3);
   int early = 0;
-  for (int i = 0; i < 10'000; ++i) early += path.travel_time(i * 1ms, {.delay = 10_ms, .reorder = 0.1}) == Time(0) ? 1 : 0;
+  for (int i = 0; i < 10'000; ++i)
+    early += path.travel_time(i * 1ms, {.delay = 10_ms, .reorder = 0.1}) == Time(0) ? 1 : 0;
   EXPECT_NEAR(early, 1000, 100);
 }
 

@@ -21,7 +21,8 @@ bool fits(const QueueLimit& limit, const Backlog& backlog, std::int64_t bytes, c
     case QueueLimit::Unit::kDefault:
       break;
   }
-  return backlog.packets + 1 <= kDefaultQueuePackets || fits_in_time(kDefaultQueueSeconds, backlog, bytes, rate);
+  return backlog.packets + 1 <= kDefaultQueuePackets ||
+         fits_in_time(kDefaultQueueSeconds, backlog, bytes, rate);
 }
 
 }  // namespace pliant::lab

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The queue policy: drop-tail, bounded in packets, bytes or time. Without a bound of its own it takes the larger of
-// 50 ms at the rate and 64 packets: enough for one TCP flow at any rate, never seconds of delay on a fast link.
+// The queue policy: drop-tail, bounded in packets, bytes or time. Without a bound of its own it
+// takes the larger of 50 ms at the rate and 64 packets: enough for one TCP flow at any rate, never
+// seconds of delay on a fast link.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@ struct Backlog {
 };
 
 // Whether one more packet of `bytes` fits behind the backlog of a link that runs at `rate`.
-[[nodiscard]] bool fits(const QueueLimit& limit, const Backlog& backlog, std::int64_t bytes, const Rate& rate);
+[[nodiscard]] bool fits(const QueueLimit& limit, const Backlog& backlog, std::int64_t bytes,
+                        const Rate& rate);
 
 }  // namespace pliant::lab

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Seeded randomness, one stream per path, so that what one flow loses does not depend on the traffic of another.
+// Seeded randomness, one stream per path, so that what one flow loses does not depend on the
+// traffic of another.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,8 @@
 namespace pliant::lab {
 
 BytesPerSecond Trace::mean_rate() const {
-  return {bytes * static_cast<double>(opportunities.size()) / to_seconds(opportunities.back()).value};
+  return {bytes * static_cast<double>(opportunities.size()) /
+          to_seconds(opportunities.back()).value};
 }
 
 Time Server::finish(Time start, double bytes) {
@@ -15,8 +16,8 @@ Time Server::finish(Time start, double bytes) {
   return start + Time(std::llround(bytes / rate_.limit.value * 1e9));
 }
 
-// The packet takes opportunities from the first one not before `start`, and is through at the one that covers its last
-// byte. What that one has left serves the next packet, if it is ready by then.
+// The packet takes opportunities from the first one not before `start`, and is through at the one
+// that covers its last byte. What that one has left serves the next packet, if it is ready by then.
 Time Server::finish_by_trace(Time start, double bytes) {
   skip_to(start);
   while (true) {
@@ -33,10 +34,12 @@ Time Server::finish_by_trace(Time start, double bytes) {
 Time Server::opportunity(std::int64_t index) const {
   const auto& times = rate_.trace->opportunities;
   const auto count = static_cast<std::int64_t>(times.size());
-  return trace_start_ + times.back() * (index / count) + times[static_cast<std::size_t>(index % count)];
+  return trace_start_ + times.back() * (index / count) +
+         times[static_cast<std::size_t>(index % count)];
 }
 
-// Whole periods are skipped by arithmetic, the rest by bisection, so that an hour of idling costs nothing.
+// Whole periods are skipped by arithmetic, the rest by bisection, so that an hour of idling costs
+// nothing.
 void Server::skip_to(Time start) {
   if (opportunity(next_) >= start) return;
   const auto& times = rate_.trace->opportunities;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The rate policy: how long a link needs to pass bytes on. A rate is a number, unlimited, or a recorded trace.
+// The rate policy: how long a link needs to pass bytes on. A rate is a number, unlimited, or a
+// recorded trace.
 #pragma once
 
 #include <limits>
@@ -10,9 +11,11 @@
 
 namespace pliant::lab {
 
-// A packet-delivery trace: at each of these times the link may pass `bytes`; what is not used then is lost. It repeats.
+// A packet-delivery trace: at each of these times the link may pass `bytes`; what is not used then
+// is lost. It repeats.
 struct Trace {
-  std::vector<Time> opportunities;  // from the start of the trace, not decreasing; the last is also the period, above zero
+  std::vector<Time> opportunities;  // from the start of the trace, not decreasing; the last is also
+                                    // the period, above zero
   double bytes = 1500;
   [[nodiscard]] BytesPerSecond mean_rate() const;
 };
@@ -21,14 +24,17 @@ struct Rate {
   BytesPerSecond limit{std::numeric_limits<double>::infinity()};
   std::shared_ptr<const Trace> trace;  // in place of the limit, if there is one
   bool operator==(const Rate&) const = default;
-  [[nodiscard]] bool unlimited() const { return !trace && limit.value == std::numeric_limits<double>::infinity(); }
+  [[nodiscard]] bool unlimited() const {
+    return !trace && limit.value == std::numeric_limits<double>::infinity();
+  }
   [[nodiscard]] BytesPerSecond mean() const { return trace ? trace->mean_rate() : limit; }
 };
 
 // Serves one packet after the other at a rate.
 class Server {
  public:
-  explicit Server(Rate rate = {}, Time trace_start = Time(0)) : rate_(std::move(rate)), trace_start_(trace_start) {}
+  explicit Server(Rate rate = {}, Time trace_start = Time(0))
+      : rate_(std::move(rate)), trace_start_(trace_start) {}
   [[nodiscard]] const Rate& rate() const { return rate_; }
   // When `bytes` are through if the first may go at `start`. Calls come in the order of time.
   [[nodiscard]] Time finish(Time start, double bytes);

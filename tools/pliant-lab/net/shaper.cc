@@ -14,8 +14,9 @@ std::optional<Packet> Shaper::push(Packet packet) {
   return std::nullopt;
 }
 
-// Bits pass through as they come: the head's first bit is served when it is here and the one before is through, and its
-// last bit cannot leave before it came. So a path over two links of one rate costs the packet's length once, not twice.
+// Bits pass through as they come: the head's first bit is served when it is here and the one before
+// is through, and its last bit cannot leave before it came. So a path over two links of one rate
+// costs the packet's length once, not twice.
 void Shaper::serve_head() {
   const Packet& head = queue_.front();
   start_ = std::max(finish_, head.first_bit);
@@ -40,7 +41,9 @@ void Shaper::set(Rate rate, QueueLimit limit, Time now) {
   if (rate == server_.rate()) return;
   server_ = Server(std::move(rate), now);
   if (queue_.empty() || finish_ <= now) return;
-  const double served = start_ >= now ? 0.0 : static_cast<double>((now - start_).count()) / static_cast<double>((finish_ - start_).count());
+  const double served = start_ >= now ? 0.0
+                                      : static_cast<double>((now - start_).count()) /
+                                            static_cast<double>((finish_ - start_).count());
   const double left = static_cast<double>(queue_.front().bytes) * (1 - served);
   finish_ = std::max(queue_.front().last_bit, server_.finish(std::max(start_, now), left));
 }

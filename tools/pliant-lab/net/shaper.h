@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One direction of a host's link: a drop-tail queue in front of a server. Time is given from outside; nothing here waits.
+// One direction of a host's link: a drop-tail queue in front of a server. Time is given from
+// outside; nothing here waits.
 #pragma once
 
 #include <deque>
@@ -18,7 +19,8 @@ class Shaper {
   };
 
   void set(Rate rate, QueueLimit limit, Time now);
-  // Takes the packet (first_bit and last_bit say when it comes), or hands it back if the queue is full.
+  // Takes the packet (first_bit and last_bit say when it comes), or hands it back if the queue is
+  // full.
   [[nodiscard]] std::optional<Packet> push(Packet packet);
   // When the packet at the head is through; kNever if there is none.
   [[nodiscard]] Time next() const { return queue_.empty() ? kNever : finish_; }

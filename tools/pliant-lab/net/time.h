@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Time inside the network: whole nanoseconds of the monotonic clock, so that tests with a fake clock are exact.
+// Time inside the network: whole nanoseconds of the monotonic clock, so that tests with a fake
+// clock are exact.
 #pragma once
 
 #include <chrono>

@@ -18,10 +18,12 @@ std::int64_t parse_line(const std::string& line, const std::string& name, int nu
   const auto [end, status] = std::from_chars(line.data(), line.data() + line.size(), ms);
   const bool whole =
       status == std::errc{} &&
-      std::string_view(end, static_cast<std::size_t>(line.data() + line.size() - end)).find_first_not_of(" \r\t") == std::string_view::npos;
+      std::string_view(end, static_cast<std::size_t>(line.data() + line.size() - end))
+              .find_first_not_of(" \r\t") == std::string_view::npos;
   if (!whole || ms < 0 || ms > kLongest) {
-    throw InputError(
-        fmt::format("{}:{}: '{}' is not a time; a packet-delivery trace has one whole number of ms a line", name, number, line));
+    throw InputError(fmt::format(
+        "{}:{}: '{}' is not a time; a packet-delivery trace has one whole number of ms a line",
+        name, number, line));
   }
   return ms;
 }
@@ -39,7 +41,8 @@ std::shared_ptr<const Trace> read_trace(std::istream& text, const std::string& n
     trace.opportunities.push_back(at);
   }
   if (trace.opportunities.empty()) throw InputError(name + ": an empty trace");
-  if (trace.opportunities.back() == Time(0)) throw InputError(name + ": the last time of a trace is its period, and must be above 0");
+  if (trace.opportunities.back() == Time(0))
+    throw InputError(name + ": the last time of a trace is its period, and must be above 0");
   return std::make_shared<const Trace>(std::move(trace));
 }
 

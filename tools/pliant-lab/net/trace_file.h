@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads a packet-delivery trace in the format of mahimahi: one time in ms a line, each the chance to deliver 1500 bytes.
+// Reads a packet-delivery trace in the format of mahimahi: one time in ms a line, each the chance
+// to deliver 1500 bytes.
 #pragma once
 
 #include <istream>
@@ -14,7 +15,9 @@ namespace pliant::lab {
 [[nodiscard]] std::shared_ptr<const Trace> read_trace(const std::string& path);
 [[nodiscard]] std::shared_ptr<const Trace> read_trace(std::istream& text, const std::string& name);
 
-// The same shape with other bandwidth and time: `bandwidth` multiplies what passes a second, `time` the length.
-[[nodiscard]] std::shared_ptr<const Trace> scaled(const Trace& trace, double bandwidth, double time);
+// The same shape with other bandwidth and time: `bandwidth` multiplies what passes a second, `time`
+// the length.
+[[nodiscard]] std::shared_ptr<const Trace> scaled(const Trace& trace, double bandwidth,
+                                                  double time);
 
 }  // namespace pliant::lab

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What one line to the control socket does, and what is answered. docs/formats/lab-control.md describes both.
+// What one line to the control socket does, and what is answered. docs/formats/lab-control.md
+// describes both.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace pliant::lab {
 
-// "set 2 1mbit,300ms", "set all ...", "down 2", "up 2", "phase NAME", "status". The answer is one line: "ok", "error: why", or
-// for status a JSON object. Never throws for what a person typed.
+// "set 2 1mbit,300ms", "set all ...", "down 2", "up 2", "phase NAME", "status". The answer is one
+// line: "ok", "error: why", or for status a JSON object. Never throws for what a person typed.
 [[nodiscard]] std::string execute(Emulation& emulation, const std::string& line, Time now);
 
 }  // namespace pliant::lab

@@ -25,7 +25,8 @@ constexpr timeval kPatience = {10, 0};
 sockaddr_un address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) throw InputError(fmt::format("the control socket's path is too long: '{}'", path));
+  if (path.size() >= sizeof address.sun_path)
+    throw InputError(fmt::format("the control socket's path is too long: '{}'", path));
   std::memcpy(address.sun_path, path.c_str(), path.size());
   return address;
 }
@@ -40,14 +41,18 @@ bool is_switch(const std::filesystem::path& process) {
   return name == kSwitchName && stat(control_path(process.filename()).c_str(), &found) == 0;
 }
 
-bool is_number(const std::string& text) { return text.find_first_not_of("0123456789") == std::string::npos; }
+bool is_number(const std::string& text) {
+  return text.find_first_not_of("0123456789") == std::string::npos;
+}
 
 std::string read_line(int fd, const std::string& path) {
   std::string line;
   char buffer[4096];
   while (!line.ends_with('\n')) {
-    const ssize_t n = check(read(fd, buffer, sizeof buffer), fmt::format("waiting for an answer from {}", path));
-    if (n == 0) throw IoError(fmt::format("waiting for an answer from {}: the lab has ended", path));
+    const ssize_t n =
+        check(read(fd, buffer, sizeof buffer), fmt::format("waiting for an answer from {}", path));
+    if (n == 0)
+      throw IoError(fmt::format("waiting for an answer from {}: the lab has ended", path));
     line.append(buffer, static_cast<std::size_t>(n));
   }
   line.pop_back();
@@ -56,16 +61,21 @@ std::string read_line(int fd, const std::string& path) {
 
 }  // namespace
 
-std::string private_folder(const std::string& switch_pid) { return fmt::format("/proc/{}/fd/{}", switch_pid, kControlFd); }
+std::string private_folder(const std::string& switch_pid) {
+  return fmt::format("/proc/{}/fd/{}", switch_pid, kControlFd);
+}
 
-std::string control_path(const std::string& switch_pid) { return private_folder(switch_pid) + "/control"; }
+std::string control_path(const std::string& switch_pid) {
+  return private_folder(switch_pid) + "/control";
+}
 
 Fd listen_for_control() {
   const Fd folder = detached_tmpfs();
   check(dup3(folder.get(), kControlFd, O_CLOEXEC), "giving the control folder its descriptor");
   const sockaddr_un address = address_of(control_path("self"));
   Fd socket = unix_socket();
-  check(bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), "making the control socket");
+  check(bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+        "making the control socket");
   check(listen(socket.get(), SOMAXCONN), "listening at the control socket");
   set_nonblocking(socket.get());
   return socket;
@@ -85,15 +95,20 @@ std::string find_control(std::optional<pid_t> lab) {
   if (lab) return control_path(std::to_string(*lab));
   if (const char* path = std::getenv(kControlVariable)) return path;
   const auto labs = running_labs();
-  if (labs.empty()) throw InputError("no lab of this user is running; start one with 'pliant-lab run' or 'pliant-lab shell'");
-  if (labs.size() > 1) throw InputError(fmt::format("{} labs are running; say which with --lab: {}", labs.size(), fmt::join(labs, ", ")));
+  if (labs.empty())
+    throw InputError(
+        "no lab of this user is running; start one with 'pliant-lab run' or 'pliant-lab shell'");
+  if (labs.size() > 1)
+    throw InputError(fmt::format("{} labs are running; say which with --lab: {}", labs.size(),
+                                 fmt::join(labs, ", ")));
   return control_path(std::to_string(labs.front()));
 }
 
 std::string ask(const std::string& path, const std::string& line) {
   const sockaddr_un address = address_of(path);
   const Fd socket = unix_socket();
-  check(setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience), "setting a timeout");
+  check(setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience),
+        "setting a timeout");
   check(connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
         fmt::format("connecting to the lab at {}", path));
   write_all(socket.get(), line + "\n", fmt::format("writing to {}", path));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The control socket. It lies in a file system in memory that is attached nowhere and held by the switch alone, so it
-// is reached through the switch's own descriptors: /proc/PID/fd/900/control. It needs no network namespace, the kernel lets
-// only the user who started the lab (and root) look there, and it is gone when the switch is.
+// The control socket. It lies in a file system in memory that is attached nowhere and held by the
+// switch alone, so it is reached through the switch's own descriptors: /proc/PID/fd/900/control. It
+// needs no network namespace, the kernel lets only the user who started the lab (and root) look
+// there, and it is gone when the switch is.
 #pragma once
 
 #include <sys/types.h>
@@ -27,7 +28,8 @@ inline constexpr const char* kControlVariable = "PLIANT_LAB_CONTROL";
 // For the switch: makes the folder at kControlFd and the listening socket in it.
 [[nodiscard]] Fd listen_for_control();
 
-// For everyone else. Where the lab is: the environment's (inside a host), or the only one running, or that of `lab`.
+// For everyone else. Where the lab is: the environment's (inside a host), or the only one running,
+// or that of `lab`.
 [[nodiscard]] std::string find_control(std::optional<pid_t> lab);
 [[nodiscard]] std::vector<pid_t> running_labs();  // as processes of the switch
 // Sends one line and returns the answer.

@@ -23,13 +23,15 @@ void apply_all(const std::vector<HostChange>& changes, std::vector<Link>& links)
 
 std::vector<HostChange> changes_for_all(const std::vector<HostChange>& changes) {
   std::vector<HostChange> some;
-  std::ranges::copy_if(changes, std::back_inserter(some), [](const HostChange& c) { return !c.host; });
+  std::ranges::copy_if(changes, std::back_inserter(some),
+                       [](const HostChange& c) { return !c.host; });
   return some;
 }
 
 std::vector<HostChange> changes_for_one(const std::vector<HostChange>& changes) {
   std::vector<HostChange> some;
-  std::ranges::copy_if(changes, std::back_inserter(some), [](const HostChange& c) { return c.host.has_value(); });
+  std::ranges::copy_if(changes, std::back_inserter(some),
+                       [](const HostChange& c) { return c.host.has_value(); });
   return some;
 }
 
@@ -45,7 +47,9 @@ std::vector<Link> NetworkPlan::links() const {
 }
 
 Emulation::Emulation(NetworkPlan plan, Truth truth, Network::Deliver deliver)
-    : plan_(std::move(plan)), network_(plan_.hosts + plan_.unshaped_hosts, plan_.seed, std::move(deliver)), truth_(std::move(truth)) {
+    : plan_(std::move(plan)),
+      network_(plan_.hosts + plan_.unshaped_hosts, plan_.seed, std::move(deliver)),
+      truth_(std::move(truth)) {
   sent_before_.resize(static_cast<std::size_t>(plan_.hosts));
   received_before_.resize(static_cast<std::size_t>(plan_.hosts));
 }
@@ -63,12 +67,17 @@ void Emulation::start(Time now) {
   DelayMatrix delays = plan_.timeline.delays(plan_.hosts);
   for (auto& row : delays) row.resize(static_cast<std::size_t>(network_.hosts()));
   if (!delays.empty())
-    delays.resize(static_cast<std::size_t>(network_.hosts()), std::vector<Seconds>(static_cast<std::size_t>(network_.hosts())));
+    delays.resize(static_cast<std::size_t>(network_.hosts()),
+                  std::vector<Seconds>(static_cast<std::size_t>(network_.hosts())));
   network_.set_delays(std::move(delays));
   const auto links = plan_.links();
   for (int host = 0; host < plan_.hosts; ++host) {
     network_.set_link(host, links[static_cast<std::size_t>(host)], now);
-    truth_.write("link", now, Json{{"host", host}, {"cause", "start"}, {"phase", nullptr}, {"link", to_json(network_.link(host))}});
+    truth_.write("link", now,
+                 Json{{"host", host},
+                      {"cause", "start"},
+                      {"phase", nullptr},
+                      {"link", to_json(network_.link(host))}});
   }
   player_ = std::make_unique<Player>(plan_.timeline, now, plan_.by_name_only);
 }
@@ -95,17 +104,23 @@ void Emulation::enter(const Phase& phase, const std::string& cause, Time now) {
   for (const HostChange& c : phase.changes) change(c.host, c.change, cause, now);
 }
 
-void Emulation::change(std::optional<int> host, const LinkChange& change, const std::string& cause, Time now) {
+void Emulation::change(std::optional<int> host, const LinkChange& change, const std::string& cause,
+                       Time now) {
   for (int h = host.value_or(0); h < (host ? *host + 1 : plan_.hosts); ++h) {
     Link link = network_.link(h);
     apply(change, link);
     network_.set_link(h, link, now);
     truth_.write("link", now,
-                 Json{{"host", h}, {"cause", cause}, {"phase", phase_.empty() ? Json() : Json(phase_)}, {"link", to_json(link)}});
+                 Json{{"host", h},
+                      {"cause", cause},
+                      {"phase", phase_.empty() ? Json() : Json(phase_)},
+                      {"link", to_json(link)}});
   }
 }
 
-void Emulation::trigger(const std::string& phase, Time now) { enter(plan_.timeline.phase(phase), "phase", now); }
+void Emulation::trigger(const std::string& phase, Time now) {
+  enter(plan_.timeline.phase(phase), "phase", now);
+}
 
 Json Emulation::status(Time now) const {
   Json hosts = Json::array();
@@ -120,8 +135,14 @@ Json Emulation::status(Time now) const {
   }
   Lateness late = total_lateness_;
   late.add(lateness_);
-  return {{"elapsed_s", to_seconds(now - started_).value}, {"mtu", plan_.mtu}, {"seed", plan_.seed}, {"timeline", plan_.timeline.name},
-          {"phases", plan_.timeline.phase_names()},        {"phase", phase_},  {"hosts", hosts},     {"switch", to_json(late)}};
+  return {{"elapsed_s", to_seconds(now - started_).value},
+          {"mtu", plan_.mtu},
+          {"seed", plan_.seed},
+          {"timeline", plan_.timeline.name},
+          {"phases", plan_.timeline.phase_names()},
+          {"phase", phase_},
+          {"hosts", hosts},
+          {"switch", to_json(late)}};
 }
 
 // The kernel's own account: time on the processor and time waiting for one.
@@ -138,7 +159,8 @@ void Emulation::log_second(Time now) {
   const Usage usage_now = usage();
   Json record = {{"interval_s", interval}};
   record.update(to_json(lateness_));
-  record.update({{"cpu_s", usage_now.cpu - usage_before_.cpu}, {"waited_for_cpu_s", usage_now.waited - usage_before_.waited}});
+  record.update({{"cpu_s", usage_now.cpu - usage_before_.cpu},
+                 {"waited_for_cpu_s", usage_now.waited - usage_before_.waited}});
   truth_.write("switch", now, record);
   usage_before_ = usage_now;
   total_lateness_.add(lateness_);

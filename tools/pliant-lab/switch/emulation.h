@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The network together with what changes it: the timeline, commands, and the truth log that tells of both. The time is
-// given from outside.
+// The network together with what changes it: the timeline, commands, and the truth log that tells
+// of both. The time is given from outside.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,8 @@ class Emulation {
   [[nodiscard]] Time next_event() const;
   void advance(Time now);
   // Changes one host, or all of them.
-  void change(std::optional<int> host, const LinkChange& change, const std::string& cause, Time now);
+  void change(std::optional<int> host, const LinkChange& change, const std::string& cause,
+              Time now);
   void trigger(const std::string& phase, Time now);
   [[nodiscard]] nlohmann::ordered_json status(Time now) const;
 

@@ -15,8 +15,9 @@
 namespace pliant::lab {
 namespace {
 
-// Events within this time are handled together. At 1 Gbit/s and 1500 bytes a packet is due every 12 us; waking for each would
-// cost more than moving it. It makes a packet late by at most this much, and never changes a rate.
+// Events within this time are handled together. At 1 Gbit/s and 1500 bytes a packet is due every 12
+// us; waking for each would cost more than moving it. It makes a packet late by at most this much,
+// and never changes a rate.
 constexpr Time kGrain = std::chrono::microseconds(50);
 
 // Packets read from one host before the others get their turn.
@@ -25,7 +26,13 @@ constexpr int kBatch = 64;
 // A line to the control socket is short; more than this without an end is not for us.
 constexpr std::size_t kLongestLine = 65536;
 
-enum Tag : std::uint64_t { kTimer, kControl, kLifeline, kDevice = std::uint64_t{1} << 32, kClient = std::uint64_t{2} << 32 };
+enum Tag : std::uint64_t {
+  kTimer,
+  kControl,
+  kLifeline,
+  kDevice = std::uint64_t{1} << 32,
+  kClient = std::uint64_t{2} << 32
+};
 
 Time monotonic() {
   timespec t{};
@@ -42,12 +49,14 @@ Switch::Switch(NetworkPlan plan, Truth truth, std::vector<Fd> devices, Fd contro
       epoll_(epoll_create1(EPOLL_CLOEXEC), "making an epoll"),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), "making a timer"),
       pool_(static_cast<std::size_t>(plan.mtu) + kTunHeader),
-      emulation_(std::move(plan), std::move(truth), [this](Packet packet) { deliver(std::move(packet)); }) {
+      emulation_(std::move(plan), std::move(truth),
+                 [this](Packet packet) { deliver(std::move(packet)); }) {
   emulation_.network().on_drop([this](PacketBuffer buffer) { pool_.give_back(std::move(buffer)); });
   add(timer_.get(), kTimer, EPOLLIN);
   add(control_.get(), kControl, EPOLLIN);
   add(lifeline_.get(), kLifeline, EPOLLIN);
-  for (std::size_t host = 0; host < devices_.size(); ++host) add(devices_[host].get(), kDevice | host, EPOLLIN);
+  for (std::size_t host = 0; host < devices_.size(); ++host)
+    add(devices_[host].get(), kDevice | host, EPOLLIN);
 }
 
 void Switch::add(int fd, std::uint64_t tag, std::uint32_t events) {
@@ -68,7 +77,9 @@ void Switch::run() {
     check(count, "waiting for packets");
     now_ = monotonic();
     emulation_.advance(now_);
-    for (int i = 0; i < count; ++i) handle(events[static_cast<std::size_t>(i)].data.u64, events[static_cast<std::size_t>(i)].events);
+    for (int i = 0; i < count; ++i)
+      handle(events[static_cast<std::size_t>(i)].data.u64,
+             events[static_cast<std::size_t>(i)].events);
     emulation_.advance(now_);
   }
   emulation_.finish(monotonic());
@@ -93,7 +104,8 @@ void Switch::handle(std::uint64_t tag, std::uint32_t events) {
   if (tag == kLifeline) done_ = true;
 }
 
-// Packets ------------------------------------------------------------------------------------------------------------------
+// Packets
+// ------------------------------------------------------------------------------------------------------------------
 
 void Switch::read_device(int host) {
   const int fd = devices_[static_cast<std::size_t>(host)].get();
@@ -108,20 +120,23 @@ void Switch::read_device(int host) {
 void Switch::forward(PacketBuffer buffer, std::size_t size, int host) {
   const int to = destination(buffer.data(), size);
   if (to < 0 || to >= emulation_.network().hosts()) return pool_.give_back(std::move(buffer));
-  Packet packet{
-      .data = pool_.shrink(std::move(buffer), size), .bytes = static_cast<std::int64_t>(size - kTunHeader), .from = host, .to = to};
+  Packet packet{.data = pool_.shrink(std::move(buffer), size),
+                .bytes = static_cast<std::int64_t>(size - kTunHeader),
+                .from = host,
+                .to = to};
   emulation_.network().send(std::move(packet), now_);
 }
 
 void Switch::deliver(Packet packet) {
   emulation_.delivered(now_ - packet.last_bit);
   // A host that has just ended takes nothing any more; that is not an error of ours.
-  [[maybe_unused]] const ssize_t written =
-      write(devices_[static_cast<std::size_t>(packet.to)].get(), packet.data.data(), packet.data.size());
+  [[maybe_unused]] const ssize_t written = write(
+      devices_[static_cast<std::size_t>(packet.to)].get(), packet.data.data(), packet.data.size());
   pool_.give_back(std::move(packet.data));
 }
 
-// Control ------------------------------------------------------------------------------------------------------------------
+// Control
+// ------------------------------------------------------------------------------------------------------------------
 
 void Switch::accept_client() {
   const int fd = accept4(control_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -144,7 +159,8 @@ bool Switch::read_client(Client& client) {
   if (size < 0 && errno == EAGAIN) return true;
   if (size <= 0 || client.received.size() > kLongestLine) return false;
   client.received.append(buffer.data(), static_cast<std::size_t>(size));
-  for (auto end = client.received.find('\n'); end != std::string::npos; end = client.received.find('\n')) {
+  for (auto end = client.received.find('\n'); end != std::string::npos;
+       end = client.received.find('\n')) {
     client.unsent += execute(emulation_, client.received.substr(0, end), now_) + "\n";
     client.received.erase(0, end + 1);
   }
@@ -153,7 +169,8 @@ bool Switch::read_client(Client& client) {
 
 // What a slow reader has not taken waits here; the network never does.
 bool Switch::write_client(Client& client) {
-  const ssize_t written = send(client.socket.get(), client.unsent.data(), client.unsent.size(), MSG_NOSIGNAL);
+  const ssize_t written =
+      send(client.socket.get(), client.unsent.data(), client.unsent.size(), MSG_NOSIGNAL);
   if (written < 0 && errno != EAGAIN) return false;
   if (written > 0) client.unsent.erase(0, static_cast<std::size_t>(written));
   epoll_event event{};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The switch process: moves packets between the hosts' devices through the emulated network, and obeys the control socket.
-// It sleeps in epoll until a packet comes, the next event of the network is due, or someone connects.
+// The switch process: moves packets between the hosts' devices through the emulated network, and
+// obeys the control socket. It sleeps in epoll until a packet comes, the next event of the network
+// is due, or someone connects.
 #pragma once
 
 #include <map>
@@ -13,7 +14,8 @@ namespace pliant::lab {
 
 class Switch {
  public:
-  // `lifeline` is the launcher's: when it closes, for whatever reason, the switch ends, and with it the lab.
+  // `lifeline` is the launcher's: when it closes, for whatever reason, the switch ends, and with it
+  // the lab.
   Switch(NetworkPlan plan, Truth truth, std::vector<Fd> devices, Fd control, Fd lifeline);
   void run();
   [[nodiscard]] const Lateness& lateness() const { return emulation_.lateness(); }

@@ -11,7 +11,8 @@ using Json = nlohmann::ordered_json;
 
 Json to_json(const Direction& direction) {
   const Travel& travel = direction.travel;
-  return {{"rate_bits_per_second", direction.rate.unlimited() ? Json() : Json(bits_per_second(direction.rate.mean()))},
+  return {{"rate_bits_per_second",
+           direction.rate.unlimited() ? Json() : Json(bits_per_second(direction.rate.mean()))},
           {"trace", direction.rate.trace != nullptr},
           {"delay_s", travel.delay.value},
           {"jitter_s", travel.jitter.value},
@@ -26,11 +27,15 @@ double mean_wait(const Counters& now, const Counters& before) {
   return to_seconds(now.waited - before.waited).value / packets;
 }
 
-double wall_clock() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace
 
-Json to_json(const Link& link) { return {{"down", link.down}, {"out", to_json(link.out)}, {"in", to_json(link.in)}}; }
+Json to_json(const Link& link) {
+  return {{"down", link.down}, {"out", to_json(link.out)}, {"in", to_json(link.in)}};
+}
 
 Json to_json(const Counters& now, const Counters& before) {
   return {{"bytes", now.bytes - before.bytes},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The truth log: what the network really was, as JSON lines. docs/formats/lab-truth.md describes every record.
+// The truth log: what the network really was, as JSON lines. docs/formats/lab-truth.md describes
+// every record.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -15,7 +16,8 @@ namespace pliant::lab {
 // The difference of two readings; the longest wait is that of the later one.
 [[nodiscard]] nlohmann::ordered_json to_json(const Counters& now, const Counters& before);
 
-// How late the switch itself was: the time between when a packet should have been there and when it was.
+// How late the switch itself was: the time between when a packet should have been there and when it
+// was.
 struct Lateness {
   std::int64_t packets = 0;
   std::int64_t over_1ms = 0;

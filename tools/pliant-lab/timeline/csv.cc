@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Timelines as CSV: a header line "t,rate,delay,loss" (any of the link's keys after t), then one line per change of all links.
+// Timelines as CSV: a header line "t,rate,delay,loss" (any of the link's keys after t), then one
+// line per change of all links.
 #include <algorithm>
 #include <array>
 #include <sstream>
@@ -22,21 +23,27 @@ std::vector<std::string> cells(std::string line) {
 
 void require_header(const std::vector<std::string>& header, const std::string& name) {
   if (header.size() < 2 || header.front() != "t")
-    throw InputError(fmt::format("{}:1: the first line must name the columns, as in t,rate,delay,loss", name));
+    throw InputError(
+        fmt::format("{}:1: the first line must name the columns, as in t,rate,delay,loss", name));
   const auto known = link_keys();
   for (auto column = header.begin() + 1; column != header.end(); ++column) {
     if (std::ranges::find(known, *column) == known.end())
-      throw InputError(fmt::format("{}:1: unknown column '{}'{}", name, *column, suggestion(*column, known)));
+      throw InputError(
+          fmt::format("{}:1: unknown column '{}'{}", name, *column, suggestion(*column, known)));
   }
 }
 
-Phase row(const std::vector<std::string>& header, const std::vector<std::string>& values, const std::string& where) {
-  if (values.size() != header.size()) throw InputError(fmt::format("{}: {} values for {} columns", where, values.size(), header.size()));
+Phase row(const std::vector<std::string>& header, const std::vector<std::string>& values,
+          const std::string& where) {
+  if (values.size() != header.size())
+    throw InputError(
+        fmt::format("{}: {} values for {} columns", where, values.size(), header.size()));
   Phase phase;
   phase.at = parse_duration(values.front(), where + ": t");
   HostChange change;
   for (std::size_t i = 1; i < values.size(); ++i) {
-    if (!values[i].empty()) parse_key(change.change, header[i], values[i], where);  // an empty cell changes nothing
+    if (!values[i].empty())
+      parse_key(change.change, header[i], values[i], where);  // an empty cell changes nothing
   }
   phase.changes.push_back(std::move(change));
   return phase;

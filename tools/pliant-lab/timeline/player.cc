@@ -3,14 +3,17 @@
 
 namespace pliant::lab {
 
-Player::Player(const Timeline& timeline, Time start, bool by_name_only) : repeat_(timeline.repeat), lap_start_(start) {
+Player::Player(const Timeline& timeline, Time start, bool by_name_only)
+    : repeat_(timeline.repeat), lap_start_(start) {
   for (const Phase& phase : timeline.phases) {
     const bool in_lap = phase.at && (!repeat_ || *phase.at < *repeat_);
     if (in_lap && !by_name_only) timed_.push_back(&phase);
   }
 }
 
-Time Player::next() const { return index_ == timed_.size() ? kNever : lap_start_ + to_time(*timed_[index_]->at); }
+Time Player::next() const {
+  return index_ == timed_.size() ? kNever : lap_start_ + to_time(*timed_[index_]->at);
+}
 
 const Phase& Player::take() {
   const Phase& phase = *timed_[index_++];

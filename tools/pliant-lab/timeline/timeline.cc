@@ -43,7 +43,9 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-bool looks_like_trace(const std::string& text) { return text.find_first_not_of("0123456789 \t\r\n") == std::string::npos; }
+bool looks_like_trace(const std::string& text) {
+  return text.find_first_not_of("0123456789 \t\r\n") == std::string::npos;
+}
 
 Timeline trace_timeline(const std::string& text, const std::string& name) {
   std::istringstream stream(text);
@@ -80,16 +82,21 @@ const Phase& Timeline::phase(const std::string& wanted) const {
   const auto found = std::ranges::find(phases, wanted, &Phase::name);
   if (found != phases.end() && !wanted.empty()) return *found;
   const auto names = phase_names();
-  if (names.empty()) throw InputError(fmt::format("phase '{}': this lab has no named phases; give it a timeline that names some", wanted));
+  if (names.empty())
+    throw InputError(fmt::format(
+        "phase '{}': this lab has no named phases; give it a timeline that names some", wanted));
   throw InputError(fmt::format("unknown phase '{}'{}", wanted, suggestion(wanted, names)));
 }
 
 DelayMatrix Timeline::delays(int hosts) const {
   if (regions.empty()) return {};
-  const auto region = [&](int host) { return static_cast<std::size_t>(regions[static_cast<std::size_t>(host) % regions.size()]); };
+  const auto region = [&](int host) {
+    return static_cast<std::size_t>(regions[static_cast<std::size_t>(host) % regions.size()]);
+  };
   DelayMatrix matrix(static_cast<std::size_t>(hosts));
   for (int from = 0; from < hosts; ++from) {
-    for (int to = 0; to < hosts; ++to) matrix[static_cast<std::size_t>(from)].push_back(region_delays[region(from)][region(to)]);
+    for (int to = 0; to < hosts; ++to)
+      matrix[static_cast<std::size_t>(from)].push_back(region_delays[region(from)][region(to)]);
   }
   return matrix;
 }
@@ -106,7 +113,8 @@ BytesPerSecond Timeline::fastest() const {
 void Timeline::require_hosts(int hosts) const {
   each_change(*this, [&](const HostChange& c) {
     if (c.host && *c.host >= hosts)
-      throw InputError(fmt::format("timeline '{}': it names host {}, but there are hosts 0 to {}", name, *c.host, hosts - 1));
+      throw InputError(fmt::format("timeline '{}': it names host {}, but there are hosts 0 to {}",
+                                   name, *c.host, hosts - 1));
   });
 }
 
@@ -126,7 +134,8 @@ Timeline load_timeline(const std::string& name_or_path) {
     names.emplace_back(shipped.name);
   }
   if (std::filesystem::is_regular_file(name_or_path)) return load_file(name_or_path);
-  throw InputError(fmt::format("timeline '{}': neither a file nor a shipped timeline{}", name_or_path, suggestion(name_or_path, names)));
+  throw InputError(fmt::format("timeline '{}': neither a file nor a shipped timeline{}",
+                               name_or_path, suggestion(name_or_path, names)));
 }
 
 }  // namespace pliant::lab

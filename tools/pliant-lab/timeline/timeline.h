@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A network that changes: what links are like at the start, and phases that come by time, by name, or both.
+// A network that changes: what links are like at the start, and phases that come by time, by name,
+// or both.
 #pragma once
 
 #include <optional>
@@ -32,7 +33,8 @@ struct Timeline {
   std::vector<int> regions;       // of the hosts; a shorter list repeats
 
   [[nodiscard]] std::vector<std::string> phase_names() const;
-  [[nodiscard]] const Phase& phase(const std::string& name) const;  // InputError with a suggestion if there is none
+  [[nodiscard]] const Phase& phase(
+      const std::string& name) const;  // InputError with a suggestion if there is none
   [[nodiscard]] DelayMatrix delays(int hosts) const;
   // The largest rate that it ever sets, 0 if none.
   [[nodiscard]] BytesPerSecond fastest() const;
@@ -41,10 +43,12 @@ struct Timeline {
 
 [[nodiscard]] Timeline scaled(Timeline timeline, double bandwidth, double time);
 
-// A file's path, or the name of a shipped timeline. Files are TOML, CSV (t,rate,delay,loss) or packet-delivery traces.
+// A file's path, or the name of a shipped timeline. Files are TOML, CSV (t,rate,delay,loss) or
+// packet-delivery traces.
 [[nodiscard]] Timeline load_timeline(const std::string& name_or_path);
 
-[[nodiscard]] Timeline parse_toml(const std::string& text, const std::string& name, const std::string& folder);
+[[nodiscard]] Timeline parse_toml(const std::string& text, const std::string& name,
+                                  const std::string& folder);
 [[nodiscard]] Timeline parse_csv(const std::string& text, const std::string& name);
 
 // The shipped ones are in the executable.

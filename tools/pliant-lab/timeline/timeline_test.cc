@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What people write: links, timelines in TOML and CSV, lines to the control socket. Wrong input names the fix.
+// What people write: links, timelines in TOML and CSV, lines to the control socket. Wrong input
+// names the fix.
 #include "tools/pliant-lab/timeline/timeline.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,9 @@ std::string complaint(const std::function<void()>& body) {
 }
 
 TEST(LinkText, ReadsEveryKey) {
-  const Link link = link_of("100mbit, 10ms,jitter=2ms,loss=0.5%,reorder=1%,queue=100p,in.rate=20 Mbit/s,out.delay=5ms,blackhole=in,down");
+  const Link link = link_of(
+      "100mbit, 10ms,jitter=2ms,loss=0.5%,reorder=1%,queue=100p,in.rate=20 "
+      "Mbit/s,out.delay=5ms,blackhole=in,down");
   EXPECT_DOUBLE_EQ(bits_per_second(link.out.rate.limit), 100e6);
   EXPECT_DOUBLE_EQ(bits_per_second(link.in.rate.limit), 20e6);
   EXPECT_DOUBLE_EQ(link.out.travel.delay.value, 0.005);
@@ -73,7 +76,8 @@ TEST(LinkText, RefusesWithTheFix) {
 
 TEST(Toml, PhasesByTimeAndByName) {
   const Timeline t = parse_toml(
-      "link='10mbit,5ms'\nhost.1='1mbit'\n[[phase]]\nat='2s'\nname='b'\nlink={rate='20mbit',in={loss='1%'}}\n[[phase]]\nat='1s'\nhost.0='"
+      "link='10mbit,5ms'\nhost.1='1mbit'\n[[phase]]\nat='2s'\nname='b'\nlink={rate='20mbit',in={"
+      "loss='1%'}}\n[[phase]]\nat='1s'\nhost.0='"
       "down'\n",
       "t", "");
   ASSERT_EQ(t.phases.size(), 2u);
@@ -96,7 +100,8 @@ TEST(Toml, RefusesWithLineAndFix) {
       {"x = [", "t:1:"},
       {"repeat='5s'", "repeat needs a phase"},
       {"[regions]\nnames=['a']\nhosts=['b']\ndelay=[['1ms']]", "unknown region 'b'"},
-      {"[regions]\nnames=['a','b']\nhosts=['b']\ndelay=[['1ms']]", "1 delays in a row of 2 regions"},
+      {"[regions]\nnames=['a','b']\nhosts=['b']\ndelay=[['1ms']]",
+       "1 delays in a row of 2 regions"},
   };
   for (const auto& [text, fix] : cases) {
     const std::string said = complaint([&] { static_cast<void>(parse_toml(text, "t", "")); });
@@ -109,8 +114,13 @@ TEST(Csv, EachLineIsAPhase) {
   ASSERT_EQ(t.phases.size(), 2u);
   EXPECT_FALSE(t.phases[1].changes[0].change.out.rate);
   EXPECT_EQ(t.phases[1].changes[0].change.out.delay, Seconds{0.05});
-  EXPECT_NE(complaint([] { static_cast<void>(parse_csv("t,rte\n0s,1mbit\n", "x")); }).find("did you mean 'rate'"), std::string::npos);
-  EXPECT_NE(complaint([] { static_cast<void>(parse_csv("t,rate\n0,1mbit\n", "x")); }).find("no unit"), std::string::npos);
+  EXPECT_NE(complaint([] {
+              static_cast<void>(parse_csv("t,rte\n0s,1mbit\n", "x"));
+            }).find("did you mean 'rate'"),
+            std::string::npos);
+  EXPECT_NE(
+      complaint([] { static_cast<void>(parse_csv("t,rate\n0,1mbit\n", "x")); }).find("no unit"),
+      std::string::npos);
 }
 
 TEST(Shipped, AllParseAndAreKnownByName) {
@@ -119,7 +129,8 @@ TEST(Shipped, AllParseAndAreKnownByName) {
     names.emplace_back(shipped.name);
     EXPECT_FALSE(load_timeline(shipped.name).description.empty());
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"c1", "c2", "lte", "outage", "sawtooth", "step", "wan", "wifi"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"c1", "c2", "lte", "outage", "sawtooth", "step", "wan",
+                                             "wifi"}));
 }
 
 TEST(Shipped, C1KeepsItsShapeWhenScaled) {
@@ -131,7 +142,9 @@ TEST(Shipped, C1KeepsItsShapeWhenScaled) {
 
 TEST(Player, GivesPhasesInTimeAndRepeats) {
   const Timeline t = parse_toml(
-      "repeat='10s'\n[[phase]]\nat='1s'\nlink='1mbit'\n[[phase]]\nat='4s'\nlink='2mbit'\n[[phase]]\nname='x'\nlink='down'", "t", "");
+      "repeat='10s'\n[[phase]]\nat='1s'\nlink='1mbit'\n[[phase]]\nat='4s'\nlink='2mbit'\n[[phase]]"
+      "\nname='x'\nlink='down'",
+      "t", "");
   Player player(t, 100s, false);
   for (const Time at : {101s, 104s, 111s, 114s, 121s}) {
     EXPECT_EQ(player.next(), at);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Timelines in TOML. docs/formats/timeline.md describes them; an unknown key is an error, with the nearest known one.
+// Timelines in TOML. docs/formats/timeline.md describes them; an unknown key is an error, with the
+// nearest known one.
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -17,11 +18,16 @@ struct Reader {
   std::string name;    // of the file, for messages
   std::string folder;  // that paths of traces are relative to
 
-  [[nodiscard]] std::string where(const toml::node& node) const { return fmt::format("{}:{}", name, node.source().begin.line); }
+  [[nodiscard]] std::string where(const toml::node& node) const {
+    return fmt::format("{}:{}", name, node.source().begin.line);
+  }
 
-  [[noreturn]] void fail(const toml::node& node, const std::string& text) const { throw InputError(where(node) + ": " + text); }
+  [[noreturn]] void fail(const toml::node& node, const std::string& text) const {
+    throw InputError(where(node) + ": " + text);
+  }
 
-  [[nodiscard]] std::string text(const toml::node& node, std::string_view key, std::string_view example) const {
+  [[nodiscard]] std::string text(const toml::node& node, std::string_view key,
+                                 std::string_view example) const {
     if (const auto* value = node.as_string()) return value->get();
     fail(node, fmt::format("{} must be text with its unit, as in {} = \"{}\"", key, key, example));
   }
@@ -36,11 +42,13 @@ struct Reader {
     fail(node, fmt::format("{} must be a list", key));
   }
 
-  void refuse(const toml::node& node, std::string_view key, std::span<const std::string> known) const {
+  void refuse(const toml::node& node, std::string_view key,
+              std::span<const std::string> known) const {
     fail(node, fmt::format("unknown key '{}'{}", key, suggestion(key, known)));
   }
 
-  // Links -------------------------------------------------------------------------------------------------------------
+  // Links
+  // -------------------------------------------------------------------------------------------------------------
 
   void link_value(LinkChange& change, const std::string& key, const toml::node& value) const {
     std::string written = text(value, key, key.ends_with("delay") ? "10ms" : "100mbit");
@@ -48,9 +56,11 @@ struct Reader {
     parse_key(change, key, written, where(value));
   }
 
-  // link = "100mbit,10ms" or a table with the same keys; in = {...} and out = {...} for one direction.
+  // link = "100mbit,10ms" or a table with the same keys; in = {...} and out = {...} for one
+  // direction.
   [[nodiscard]] LinkChange link(const toml::node& node) const {
-    if (const auto* written = node.as_string()) return parse_link(written->get(), where(node) + ": link");
+    if (const auto* written = node.as_string())
+      return parse_link(written->get(), where(node) + ": link");
     LinkChange change;
     for (const auto& [key, value] : table(node, "link")) {
       const std::string side(key.str());
@@ -58,15 +68,19 @@ struct Reader {
         link_value(change, side, value);
         continue;
       }
-      for (const auto& [inner, inner_value] : table(value, side)) link_value(change, side + "." + std::string(inner.str()), inner_value);
+      for (const auto& [inner, inner_value] : table(value, side))
+        link_value(change, side + "." + std::string(inner.str()), inner_value);
     }
     return change;
   }
 
   [[nodiscard]] int host_number(const toml::key& key, const toml::node& node) const {
     const std::string written(key.str());
-    const bool number = !written.empty() && written.size() < 4 && std::ranges::all_of(written, [](char c) { return c >= '0' && c <= '9'; });
-    if (!number) fail(node, fmt::format("'{}' is not a host; hosts are numbered from 0, as in host.3", written));
+    const bool number = !written.empty() && written.size() < 4 &&
+                        std::ranges::all_of(written, [](char c) { return c >= '0' && c <= '9'; });
+    if (!number)
+      fail(node,
+           fmt::format("'{}' is not a host; hosts are numbered from 0, as in host.3", written));
     return std::stoi(written);
   }
 
@@ -75,10 +89,12 @@ struct Reader {
     if (const auto* all = from.get("link")) into.push_back({std::nullopt, link(*all)});
     const auto* hosts = from.get("host");
     if (hosts == nullptr) return;
-    for (const auto& [key, value] : table(*hosts, "host")) into.push_back({host_number(key, value), link(value)});
+    for (const auto& [key, value] : table(*hosts, "host"))
+      into.push_back({host_number(key, value), link(value)});
   }
 
-  // Phases ------------------------------------------------------------------------------------------------------------
+  // Phases
+  // ------------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] Phase phase(const toml::node& node) const {
     static const std::array<std::string, 4> known = {"name", "at", "link", "host"};
@@ -87,10 +103,12 @@ struct Reader {
     for (const auto& [key, value] : from) {
       if (std::ranges::find(known, key.str()) == known.end()) refuse(value, key.str(), known);
     }
-    if (const auto* at = from.get("at")) phase.at = parse_duration(text(*at, "at", "30s"), where(*at) + ": at");
+    if (const auto* at = from.get("at"))
+      phase.at = parse_duration(text(*at, "at", "30s"), where(*at) + ": at");
     if (const auto* called = from.get("name")) phase.name = text(*called, "name", "slow");
     changes(from, phase.changes);
-    if (!phase.at && phase.name.empty()) fail(node, "a phase needs at = \"30s\" or name = \"slow\", or both");
+    if (!phase.at && phase.name.empty())
+      fail(node, "a phase needs at = \"30s\" or name = \"slow\", or both");
     if (phase.changes.empty()) fail(node, "a phase changes nothing; give it link or host");
     return phase;
   }
@@ -105,24 +123,30 @@ struct Reader {
     }
   }
 
-  // Regions -----------------------------------------------------------------------------------------------------------
+  // Regions
+  // -----------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] std::vector<std::string> texts(const toml::node& node, std::string_view key, std::string_view example) const {
+  [[nodiscard]] std::vector<std::string> texts(const toml::node& node, std::string_view key,
+                                               std::string_view example) const {
     std::vector<std::string> all;
     for (const auto& element : array(node, key)) all.push_back(text(element, key, example));
     return all;
   }
 
-  [[nodiscard]] int region_index(const toml::node& node, const std::string& region, const std::vector<std::string>& names) const {
+  [[nodiscard]] int region_index(const toml::node& node, const std::string& region,
+                                 const std::vector<std::string>& names) const {
     const auto found = std::ranges::find(names, region);
-    if (found == names.end()) fail(node, fmt::format("unknown region '{}'{}", region, suggestion(region, names)));
+    if (found == names.end())
+      fail(node, fmt::format("unknown region '{}'{}", region, suggestion(region, names)));
     return static_cast<int>(found - names.begin());
   }
 
   [[nodiscard]] std::vector<Seconds> delay_row(const toml::node& node, std::size_t regions) const {
     std::vector<Seconds> row;
-    for (const std::string& delay : texts(node, "delay", "10ms")) row.push_back(parse_duration(delay, where(node) + ": delay"));
-    if (row.size() != regions) fail(node, fmt::format("{} delays in a row of {} regions", row.size(), regions));
+    for (const std::string& delay : texts(node, "delay", "10ms"))
+      row.push_back(parse_duration(delay, where(node) + ": delay"));
+    if (row.size() != regions)
+      fail(node, fmt::format("{} delays in a row of {} regions", row.size(), regions));
     return row;
   }
 
@@ -139,16 +163,20 @@ struct Reader {
     if (names.empty()) fail(node, "regions needs at least one name");
     for (const std::string& region : texts(*from.get("hosts"), "hosts", "eu"))
       timeline.regions.push_back(region_index(node, region, names));
-    for (const auto& row : array(*from.get("delay"), "delay")) timeline.region_delays.push_back(delay_row(row, names.size()));
+    for (const auto& row : array(*from.get("delay"), "delay"))
+      timeline.region_delays.push_back(delay_row(row, names.size()));
     if (timeline.region_delays.size() != names.size())
-      fail(node, fmt::format("{} rows of delays for {} regions", timeline.region_delays.size(), names.size()));
+      fail(node, fmt::format("{} rows of delays for {} regions", timeline.region_delays.size(),
+                             names.size()));
     if (timeline.regions.empty()) fail(node, "regions needs hosts, as in hosts = [\"eu\", \"us\"]");
   }
 
-  // The file ----------------------------------------------------------------------------------------------------------
+  // The file
+  // ----------------------------------------------------------------------------------------------------------
 
   void top_level(const toml::key& key, const toml::node& value, Timeline& timeline) const {
-    static const std::array<std::string, 6> known = {"description", "link", "host", "phase", "repeat", "regions"};
+    static const std::array<std::string, 6> known = {"description", "link",   "host",
+                                                     "phase",       "repeat", "regions"};
     const std::string_view name_of_key = key.str();
     if (name_of_key == "description") {
       timeline.description = text(value, "description", "one line");
@@ -168,12 +196,14 @@ toml::table parse_table(const std::string& text, const std::string& name) {
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& error) {
-    throw InputError(fmt::format("{}:{}: {}", name, error.source().begin.line, error.description()));
+    throw InputError(
+        fmt::format("{}:{}: {}", name, error.source().begin.line, error.description()));
   }
 }
 
 void order_by_time(Timeline& timeline) {
-  std::ranges::stable_sort(timeline.phases, {}, [](const Phase& phase) { return phase.at.value_or(Seconds{0}); });
+  std::ranges::stable_sort(timeline.phases, {},
+                           [](const Phase& phase) { return phase.at.value_or(Seconds{0}); });
 }
 
 void require_sound_repeat(const Timeline& timeline) {
@@ -188,7 +218,8 @@ void require_sound_repeat(const Timeline& timeline) {
 
 Timeline parse_toml(const std::string& text, const std::string& name, const std::string& folder) {
   const toml::table root = parse_table(text, name);
-  if (root.empty()) throw InputError(fmt::format("{}: it is empty; a timeline has a link or [[phase]]s", name));
+  if (root.empty())
+    throw InputError(fmt::format("{}: it is empty; a timeline has a link or [[phase]]s", name));
   const Reader reader{name, folder};
   Timeline timeline;
   timeline.name = name;

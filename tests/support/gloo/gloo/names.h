@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// PyTorch's wheels have ProcessGroupGloo.hpp but not the Gloo headers it includes. Tests that make such groups in C++ need
-// Gloo's names only: every object lives behind a shared_ptr and is made and used inside libtorch. Nothing here is ever called.
+// PyTorch's wheels have ProcessGroupGloo.hpp but not the Gloo headers it includes. Tests that make
+// such groups in C++ need Gloo's names only: every object lives behind a shared_ptr and is made and
+// used inside libtorch. Nothing here is ever called.
 #pragma once
 
 #include <chrono>
@@ -22,7 +23,8 @@ class Store {
   virtual void set(const std::string& key, const std::vector<char>& value) = 0;
   virtual std::vector<char> get(const std::string& key) = 0;
   virtual void wait(const std::vector<std::string>& keys) = 0;
-  virtual void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) = 0;
+  virtual void wait(const std::vector<std::string>& keys,
+                    const std::chrono::milliseconds& timeout) = 0;
 };
 }  // namespace rendezvous
 
