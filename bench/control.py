@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Measuring and deciding: what is lost by not knowing the network (executed in simulated time), how soon a change is answered, whether
-noise makes plans flap, what it all costs, and how real PyTorch ranks fare. docs/control.md explains the figures. `--tune` uses other seeds than those reported."""
+"""Measuring and deciding: what is lost by not knowing the network (executed in simulated time), how
+soon a change is answered, whether noise makes plans flap, what it all costs, and how real PyTorch
+ranks fare. docs/control.md explains the figures. `--tune` uses other seeds than those reported."""
+
 from __future__ import annotations
 
 import argparse
@@ -18,13 +20,19 @@ import figures
 
 PARTS = ["simulated", "loop", "lab"]
 
-# Never tune on what is reported: constants of observe and control may be tried on the first, results are told of the second.
+# Never tune on what is reported: constants of observe and control may be tried on the first,
+# results are told of the second.
 SEEDS = {"tune": 41_000, "report": 870_000}
 
 # Simulating an exchange of 32 ranks takes ten times as long as one of 8.
 CASES = {4: 65, 8: 65, 32: 20}
 NETWORKS = 150  # in pure model terms
-RANGES = {"latency": (50e-6, 100e-3), "rate": (10e6, 25e9), "length": (0.2e6, 100e6), "compute": (5e-3, 0.5)}
+RANGES = {
+    "latency": (50e-6, 100e-3),
+    "rate": (10e6, 25e9),
+    "length": (0.2e6, 100e6),
+    "compute": (5e-3, 0.5),
+}
 STEP = 10e-3  # of which deciding may take a thousandth
 LIMIT = 900  # seconds of real time, for any one run
 
@@ -63,7 +71,12 @@ class Case:
         smpi = [figures.ROOT / "scripts" / "smpi", "-n", self.ranks, "--link", self.link]
         driver = figures.ROOT / "build" / "smpi" / "bench" / "control" / "control-simulated"
         document = run([*smpi, driver, self.link, self.seed, f"{self.length}:{self.compute_us}"])
-        return {"ranks": self.ranks, "link": self.link, "control_bytes": document["control_bytes"], **document["cases"][0]}
+        return {
+            "ranks": self.ranks,
+            "link": self.link,
+            "control_bytes": document["control_bytes"],
+            **document["cases"][0],
+        }
 
 
 def draw_cases(seed: int, share: float) -> list[Case]:
@@ -72,8 +85,18 @@ def draw_cases(seed: int, share: float) -> list[Case]:
     for ranks in sorted(CASES, reverse=True):
         dice = random.Random(seed + ranks)
         for i in range(max(1, round(share * CASES[ranks]))):
-            latency, rate, length, compute = (low * (high / low) ** dice.random() for low, high in RANGES.values())
-            cases.append(Case(ranks, f"{rate / 1e6:.5f}mbit,{latency * 1e6:.3f}us", round(length), round(compute * 1e6), seed + i))
+            latency, rate, length, compute = (
+                low * (high / low) ** dice.random() for low, high in RANGES.values()
+            )
+            cases.append(
+                Case(
+                    ranks,
+                    f"{rate / 1e6:.5f}mbit,{latency * 1e6:.3f}us",
+                    round(length),
+                    round(compute * 1e6),
+                    seed + i,
+                )
+            )
     return cases
 
 
@@ -83,7 +106,11 @@ def simulated(seed: int, share: float) -> list[dict]:
     with ThreadPoolExecutor(2) as pool:
         for i, result in enumerate(pool.map(Case.execute, cases), 1):
             results.append(result)
-            print(f"\r{i} of {len(cases)} networks, worst regret {max(r['regret'] for r in results):.3f}", end="", file=sys.stderr)
+            print(
+                f"\r{i} of {len(cases)} networks, worst regret {max(r['regret'] for r in results):.3f}",
+                end="",
+                file=sys.stderr,
+            )
     print(file=sys.stderr)
     return results
 
@@ -95,18 +122,39 @@ def simulated_figures(results: list[dict]) -> list[figures.Figure]:
     # A rank passes on the records of others too: N-1 of them for each of its own.
     per_record = max(r["control_bytes"] / (r["ranks"] - 1) for r in results)
     return [
-        figures.exact("regret/median", statistics.median(regrets), f"ratio, {len(results)} networks"),
+        figures.exact(
+            "regret/median", statistics.median(regrets), f"ratio, {len(results)} networks"
+        ),
         figures.exact("regret/p95", quantile(regrets, 0.95), "ratio"),
         figures.exact("regret/max", max(regrets), "ratio"),
-        figures.exact("prediction_error_smpi/p95", quantile(own, 0.95), "of exchange time, the plan in force"),
-        figures.exact("prediction_error_smpi_others/p95", quantile(others, 0.95), "of exchange time, all plans executed"),
-        figures.exact("control_bytes_per_step", per_record, "bytes sent for each record of each message"),
+        figures.exact(
+            "prediction_error_smpi/p95", quantile(own, 0.95), "of exchange time, the plan in force"
+        ),
+        figures.exact(
+            "prediction_error_smpi_others/p95",
+            quantile(others, 0.95),
+            "of exchange time, all plans executed",
+        ),
+        figures.exact(
+            "control_bytes_per_step", per_record, "bytes sent for each record of each message"
+        ),
     ]
 
 
 def worst_table(results: list[dict]) -> list[list[object]]:
     worst = sorted(results, key=lambda r: -r["regret"])[:12]
-    return [[str(r["ranks"]), r["link"], r["length"] / 1e6, 1e3 * r["compute"], r["regret"], r["auto"]["plan"], r["best"]["plan"]] for r in worst]
+    return [
+        [
+            str(r["ranks"]),
+            r["link"],
+            r["length"] / 1e6,
+            1e3 * r["compute"],
+            r["regret"],
+            r["auto"]["plan"],
+            r["best"]["plan"],
+        ]
+        for r in worst
+    ]
 
 
 # --- changes, noise and cost, in pure model terms ---
@@ -133,30 +181,61 @@ def loop_figures(document: dict) -> list[figures.Figure]:
 
 def predict_figure() -> figures.Figure:
     told = run([figures.ROOT / "build" / "release" / "pliant" / "model" / "predict_bench", 64])
-    return figures.exact("predict_ms/5000", told["per_5000_ms"], f"ms of processor time, 64 ranks; {told['candidates']} candidates were predicted")
+    return figures.exact(
+        "predict_ms/5000",
+        told["per_5000_ms"],
+        f"ms of processor time, 64 ranks; {told['candidates']} candidates were predicted",
+    )
 
 
 def missed(found: list[figures.Figure]) -> list[str]:
-    return [f"{f.name} {f.value:.3g} > {MARKS[f.name]:g}" for f in found if f.name in MARKS and f.value > MARKS[f.name]]
+    return [
+        f"{f.name} {f.value:.3g} > {MARKS[f.name]:g}"
+        for f in found
+        if f.name in MARKS and f.value > MARKS[f.name]
+    ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tune", action="store_true", help="other seeds than those reported; writes nothing")
+    parser.add_argument(
+        "--tune", action="store_true", help="other seeds than those reported; writes nothing"
+    )
     parser.add_argument("--part", choices=PARTS, help="only this part; writes nothing")
-    parser.add_argument("--share", type=float, default=1.0, help="of the networks; less writes nothing")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="of the networks; less writes nothing"
+    )
     asked = parser.parse_args()
     seed = SEEDS["tune" if asked.tune else "report"]
     found, extra = [], {}
     if asked.part in (None, "simulated"):
         extra["networks"] = simulated(seed, asked.share)
         print("# the worst, in simulated time")
-        print(figures.table(["ranks", "link", "M params", "compute ms", "regret", "auto", "best executed"], worst_table(extra["networks"])))
+        print(
+            figures.table(
+                ["ranks", "link", "M params", "compute ms", "regret", "auto", "best executed"],
+                worst_table(extra["networks"]),
+            )
+        )
         found += simulated_figures(extra["networks"])
     if asked.part in (None, "loop"):
-        extra["loop"] = run([figures.ROOT / "build" / "release" / "bench" / "control" / "control-loop", seed, round(asked.share * NETWORKS)])
+        extra["loop"] = run(
+            [
+                figures.ROOT / "build" / "release" / "bench" / "control" / "control-loop",
+                seed,
+                round(asked.share * NETWORKS),
+            ]
+        )
         print("\n# what measuring and deciding costs a rank, processor time in us")
-        print(figures.table(["ranks", "link", "an exchange", "a step"], [[str(c["ranks"]), c["link"], 1e6 * c["per_exchange"], 1e6 * c["per_step"]] for c in extra["loop"]["cost"]]))
+        print(
+            figures.table(
+                ["ranks", "link", "an exchange", "a step"],
+                [
+                    [str(c["ranks"]), c["link"], 1e6 * c["per_exchange"], 1e6 * c["per_step"]]
+                    for c in extra["loop"]["cost"]
+                ],
+            )
+        )
         found += [*loop_figures(extra["loop"]), predict_figure()]
     if asked.part in (None, "lab") and not asked.tune:
         sys.path.insert(0, str(figures.ROOT / "bench" / "control"))

@@ -3,6 +3,7 @@
 
 Without arguments: the benchmark. With a role it is one rank of it.
 """
+
 from __future__ import annotations
 
 import functools
@@ -20,7 +21,9 @@ STEPS = 4  # of a turn
 COMPUTE = 0.15  # seconds of a step in the lab
 BACKWARD = COMPUTE * (1 - FORWARD)
 SPARSE = "gradients union density=1% values=int8 indices=rice fuse=bucket"
-SERIAL = SPARSE.replace("fuse=bucket", "fuse=all")  # after backward; a timetable would let a thread that is held up in mid-backward catch up
+SERIAL = SPARSE.replace(
+    "fuse=bucket", "fuse=all"
+)  # after backward; a timetable would let a thread that is held up in mid-backward catch up
 
 
 def contender(plan: str | None, **options: object) -> training.Contender:
@@ -28,12 +31,13 @@ def contender(plan: str | None, **options: object) -> training.Contender:
 
 
 class HookTime:
-    """CPU seconds that this rank's training thread spends in the Python functions of ours that a training step calls.
+    """CPU seconds that this rank's training thread spends in the Python functions of ours that a
+    training step calls.
 
-    All of it counts as if the GIL were held throughout, which it is not: submit() lets it go. Nothing else of ours takes the GIL
-    in a step that succeeds, but torch does around a Python hook, and that is not in here. It stands for what a spinning Python
-    thread loses, and does not depend on which of the machine's threads happen to have a core.
-    """
+    All of it counts as if the GIL were held throughout, which it is not: submit() lets it go.
+    Nothing else of ours takes the GIL in a step that succeeds, but torch does around a Python hook,
+    and that is not in here. It stands for what a spinning Python thread loses, and does not depend
+    on which of the machine's threads happen to have a core."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -65,7 +69,8 @@ class HookTime:
 
 
 def overhead() -> None:
-    """Step time of our dense gradients over plain DDP's, in turns; and the share of it that our hooks may hold the GIL."""
+    """Step time of our dense gradients over plain DDP's, in turns; and the share of it that our
+    hooks may hold the GIL."""
     training.start()
     hooks = HookTime()
     hooks.watch_gradients()
@@ -84,14 +89,17 @@ def overhead() -> None:
 
 
 def calibrate() -> None:
-    """What a sparse step sends, and how long its exchange takes after backward where the network hardly counts."""
+    """What a sparse step sends, and how long its exchange takes after backward where the network
+    hardly counts."""
     training.start()
     ours = contender(SERIAL, lanes=0, compute=COMPUTE)
     ours.steps(3)
     before = ours.averager.summary().bytes_sent
     ours.steps(STEPS)
     sent = (ours.averager.summary().bytes_sent - before) / STEPS
-    extra = sorted((training.timed(ours.steps) - training.timed(ours.local_steps)) / STEPS for _ in range(5))
+    extra = sorted(
+        (training.timed(ours.steps) - training.timed(ours.local_steps)) / STEPS for _ in range(5)
+    )
     training.say(sent=sent, extra=extra[2])
     ours.averager.close()
 
@@ -104,7 +112,11 @@ def exposed() -> None:
         each.steps(3)
     shares, serial = [], []
     for _ in range(REPETITIONS):
-        overlapped, whole, compute = training.timed(beside.steps), training.timed(after.steps), training.timed(beside.local_steps)
+        overlapped, whole, compute = (
+            training.timed(beside.steps),
+            training.timed(after.steps),
+            training.timed(beside.local_steps),
+        )
         shares.append((overlapped - compute) / (whole - compute))
         serial.append((whole - compute) / STEPS / BACKWARD)
     training.say(shares=shares, serial=serial)
@@ -128,7 +140,9 @@ def main() -> None:
         figures.spread("serial_exchange_over_backward", lab["serial"], "x"),
     ]
     print(figures.show(results))
-    print(f"\nlab: 2 hosts, {rate / 1e6:.1f} Mbit/s, 1 ms; {known['sent'] / 1024:.0f} KiB sent per step and rank; compute {1e3 * COMPUTE:.0f} ms a step")
+    print(
+        f"\nlab: 2 hosts, {rate / 1e6:.1f} Mbit/s, 1 ms; {known['sent'] / 1024:.0f} KiB sent per step and rank; compute {1e3 * COMPUTE:.0f} ms a step"
+    )
     figures.write("ddp", results)
 
 

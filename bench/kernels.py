@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Selection at memory speed: every figure is a ratio to a reference that takes turns with it in this process. Times are the
-processor time of the one thread that works, so that what else the machine does counts only where it takes memory bandwidth.
+"""Selection at memory speed: every figure is a ratio to a reference that takes turns with it in
+this process. Times are the processor time of the one thread that works, so that what else the
+machine does counts only where it takes memory bandwidth.
 
-Three references. memcpy (8 bytes an entry; a large one may write around the caches). A copy with ordinary stores, which reads
-each line that it writes (12 bytes). The floor of a pass: the shortest loop that moves what the pass must move, residual +=
-gradient (12 bytes) or its sibling for updates (20 bytes).
+Three references. memcpy (8 bytes an entry; a large one may write around the caches). A copy with
+ordinary stores, which reads each line that it writes (12 bytes). The floor of a pass: the shortest
+loop that moves what the pass must move, residual += gradient (12 bytes) or its sibling for updates
+(20 bytes).
 
-Shapes: n = 1 Mi, 25.6 M and 200 M entries, densities 10 %, 1 % and 0.1 %, Gaussian and Laplace gradients. The named figures
-are those at n = 25.6 M with Gaussian gradients; the others are in the JSON under "shapes". Also writes build/bench/costs.json.
-"""
+Shapes: n = 1 Mi, 25.6 M and 200 M entries, densities 10 %, 1 % and 0.1 %, Gaussian and Laplace
+gradients. The named figures are those at n = 25.6 M with Gaussian gradients; the others are in the
+JSON under "shapes". Also writes build/bench/costs.json."""
+
 from __future__ import annotations
 
 import argparse
@@ -61,7 +64,9 @@ Size = ctypes.c_size_t
 
 def load() -> ctypes.CDLL:
     """The release build of pliant/compress/select_bench.cc."""
-    library = ctypes.CDLL(str(figures.ROOT / "build/release/pliant/compress/libpliant_select_bench.so"))
+    library = ctypes.CDLL(
+        str(figures.ROOT / "build/release/pliant/compress/libpliant_select_bench.so")
+    )
     signatures = {
         "new": (Pointer, [ctypes.c_int, Size, Size]),
         "delete": (None, [Pointer]),
@@ -90,16 +95,20 @@ def load() -> ctypes.CDLL:
 
 
 def touched(entries: int) -> np.ndarray:
-    """Zeros that have been touched, aligned to pages of the usual size: torch and numpy allocate no others by default."""
+    """Zeros that have been touched, aligned to pages of the usual size: torch and numpy allocate no
+    others by default."""
     array = np.frombuffer(mmap.mmap(-1, entries * 4), dtype=np.float32)
     array.fill(0)
     return array
 
 
 def of_the_library(library: ctypes.CDLL, entries: int) -> np.ndarray:
-    """The same as the library allocates what is its own: on huge pages where the kernel grants them."""
+    """The same as the library allocates what is its own: on huge pages where the kernel grants
+    them."""
     buffer = library.new_buffer(entries)
-    array = np.ctypeslib.as_array(ctypes.cast(library.buffer_data(buffer), ctypes.POINTER(ctypes.c_float)), (entries,))
+    array = np.ctypeslib.as_array(
+        ctypes.cast(library.buffer_data(buffer), ctypes.POINTER(ctypes.c_float)), (entries,)
+    )
     weakref.finalize(array, library.delete_buffer, buffer)
     array.fill(0)
     return array
@@ -107,7 +116,8 @@ def of_the_library(library: ctypes.CDLL, entries: int) -> np.ndarray:
 
 @dataclass
 class Arrays:
-    """One set for all shapes of a size. `gradient` is drawn once; its tail repeats its first 4 Mi entries, rotated."""
+    """One set for all shapes of a size. `gradient` is drawn once; its tail repeats its first 4 Mi
+    entries, rotated."""
 
     gradient: np.ndarray  # torch's memory
     copied: np.ndarray
@@ -117,12 +127,18 @@ class Arrays:
 
     @staticmethod
     def of(library: ctypes.CDLL, entries: int, distribution: int) -> Arrays:
-        arrays = Arrays(touched(entries), touched(entries), *(of_the_library(library, entries) for _ in range(3)))
+        arrays = Arrays(
+            touched(entries),
+            touched(entries),
+            *(of_the_library(library, entries) for _ in range(3)),
+        )
         drawn = min(entries, 1 << 22)
         library.draw(distribution, 1, arrays.gradient.ctypes.data, drawn)
         for first in range(drawn, entries, drawn):
             count = min(drawn, entries - first)
-            arrays.gradient[first : first + count] = np.roll(arrays.gradient[:drawn], first // drawn * 12_345)[:count]
+            arrays.gradient[first : first + count] = np.roll(
+                arrays.gradient[:drawn], first // drawn * 12_345
+            )[:count]
         return arrays
 
 
@@ -138,9 +154,17 @@ def steps(library: ctypes.CDLL, arrays: Arrays, method: str, keep: int) -> tuple
     def run() -> float:
         arrays.residual.fill(0)
         if method != "update":
-            return library.gradient_step(bench, arrays.gradient.ctypes.data, arrays.residual.ctypes.data, n)
+            return library.gradient_step(
+                bench, arrays.gradient.ctypes.data, arrays.residual.ctypes.data, n
+            )
         np.copyto(arrays.parameters, arrays.gradient)
-        return library.progress_step(bench, arrays.parameters.ctypes.data, arrays.reference.ctypes.data, arrays.residual.ctypes.data, n)
+        return library.progress_step(
+            bench,
+            arrays.parameters.ctypes.data,
+            arrays.reference.ctypes.data,
+            arrays.residual.ctypes.data,
+            n,
+        )
 
     for _ in range(WARM_UP_STEPS):
         run()
@@ -164,7 +188,11 @@ def torch_step(arrays: Arrays, keep: int) -> float:
 def references(library: ctypes.CDLL, arrays: Arrays, method: str) -> dict[str, Step]:
     """What a step is held against, in the order in which they surround it: memcpy next to it."""
     n = arrays.gradient.size
-    gradient, copied, parameters = arrays.gradient.ctypes.data, arrays.copied.ctypes.data, arrays.parameters.ctypes.data
+    gradient, copied, parameters = (
+        arrays.gradient.ctypes.data,
+        arrays.copied.ctypes.data,
+        arrays.parameters.ctypes.data,
+    )
     reference, residual = arrays.reference.ctypes.data, arrays.residual.ctypes.data
 
     def floor() -> float:
@@ -182,13 +210,16 @@ def references(library: ctypes.CDLL, arrays: Arrays, method: str) -> dict[str, S
 
 @dataclass
 class Against:
-    """Of every repetition: the ratios to the references, and how much a reference moves (as programs count: reads and writes)."""
+    """Of every repetition: the ratios to the references, and how much a reference moves (as
+    programs count: reads and writes)."""
 
     ratios: dict[str, list[float]]
     reference_seconds: dict[str, list[float]]
 
 
-def against_references(library: ctypes.CDLL, arrays: Arrays, method: str, density: float, repetitions: int) -> Against:
+def against_references(
+    library: ctypes.CDLL, arrays: Arrays, method: str, density: float, repetitions: int
+) -> Against:
     """Every reference runs before and after each step."""
     keep = round(density * arrays.gradient.size)
     run, bench = steps(library, arrays, method, keep)
@@ -198,7 +229,10 @@ def against_references(library: ctypes.CDLL, arrays: Arrays, method: str, densit
         before = {name: reference() for name, reference in held_against.items()}
         seconds = run()
         assert library.passes(bench) == 1, "a step took a second pass"
-        assert abs(library.kept(bench) - keep) <= (0 if method == "exact" else 0.05 * keep + 200), (library.kept(bench), keep)
+        assert abs(library.kept(bench) - keep) <= (0 if method == "exact" else 0.05 * keep + 200), (
+            library.kept(bench),
+            keep,
+        )
         after = {name: reference() for name, reference in reversed(held_against.items())}
         for name in held_against:
             reference_seconds = 0.5 * (before[name] + after[name])
@@ -211,23 +245,36 @@ def against_references(library: ctypes.CDLL, arrays: Arrays, method: str, densit
 def bandwidths(against: Against, method: str, entries: int) -> list[figures.Figure]:
     """GB/s that the references reach, counting what a program reads and writes."""
     moved = {"memcpy": 8, "plain_copy": 8, "floor": 20 if method == "update" else 12}
-    names = {"memcpy": "memcpy", "plain_copy": "plain_copy", "floor": "update_floor" if method == "update" else "accumulate_floor"}
+    names = {
+        "memcpy": "memcpy",
+        "plain_copy": "plain_copy",
+        "floor": "update_floor" if method == "update" else "accumulate_floor",
+    }
     return [
-        figures.spread(f"bandwidth/{names[name]}", [moved[name] * entries / 1e9 / seconds for seconds in samples], "GB/s")
+        figures.spread(
+            f"bandwidth/{names[name]}",
+            [moved[name] * entries / 1e9 / seconds for seconds in samples],
+            "GB/s",
+        )
         for name, samples in against.reference_seconds.items()
         if method == "approx" or name == "floor"
     ]
 
 
-def speedups(library: ctypes.CDLL, arrays: Arrays, density: float, repetitions: int) -> dict[str, list[float]]:
-    """How many times as long the same exact selection takes with std::nth_element and in torch, in turns with ours."""
+def speedups(
+    library: ctypes.CDLL, arrays: Arrays, density: float, repetitions: int
+) -> dict[str, list[float]]:
+    """How many times as long the same exact selection takes with std::nth_element and in torch, in
+    turns with ours."""
     n = arrays.gradient.size
     keep = round(density * n)
     run, bench = steps(library, arrays, "exact", keep)
     slow: dict[str, list[float]] = {"nth_element": [], "torch_topk": []}
     for _ in range(repetitions):
         arrays.residual.fill(0)
-        nth_element = library.nth_element_step(bench, arrays.gradient.ctypes.data, arrays.residual.ctypes.data, n, keep)
+        nth_element = library.nth_element_step(
+            bench, arrays.gradient.ctypes.data, arrays.residual.ctypes.data, n, keep
+        )
         ours = run()
         slow["nth_element"].append(nth_element / ours)
         with_torch = torch_step(arrays, keep)
@@ -276,23 +323,42 @@ def main() -> int:
                     against = against_references(library, arrays, method, density, repetitions)
                     for reference, samples in against.ratios.items():
                         suffix = "" if reference == "memcpy" else f"_over_{reference}"
-                        figure = figures.spread(f"select_{method}{suffix}/density={text}", samples, f"x {reference}")
-                        shapes.append({"entries": entries, "distribution": distribution, **asdict(figure)})
+                        figure = figures.spread(
+                            f"select_{method}{suffix}/density={text}", samples, f"x {reference}"
+                        )
+                        shapes.append(
+                            {"entries": entries, "distribution": distribution, **asdict(figure)}
+                        )
                         if is_named:
                             named.append(figure)
                     if is_named and text == "1%":
                         floors += bandwidths(against, method, entries) if method != "exact" else []
                         if method == "approx":
-                            ratio = zip(against.reference_seconds["floor"], against.reference_seconds["memcpy"], strict=True)
-                            floors.append(figures.spread("accumulate_floor", [floor / copy for floor, copy in ratio], "x memcpy"))
+                            ratio = zip(
+                                against.reference_seconds["floor"],
+                                against.reference_seconds["memcpy"],
+                                strict=True,
+                            )
+                            floors.append(
+                                figures.spread(
+                                    "accumulate_floor",
+                                    [floor / copy for floor, copy in ratio],
+                                    "x memcpy",
+                                )
+                            )
             if is_named:
                 print(f"n={entries} {distribution} 1% nth_element and torch", file=sys.stderr)
                 slow = speedups(library, arrays, DENSITIES["1%"], 15)
-                named += [figures.spread(f"speedup_over_{name}", samples, "x") for name, samples in slow.items()]
+                named += [
+                    figures.spread(f"speedup_over_{name}", samples, "x")
+                    for name, samples in slow.items()
+                ]
             del arrays
     named += floors
     named += codec_figures()
-    named.append(figures.spread("start_up_costs", [1e3 * library.start_up_costs() for _ in range(15)], "ms"))
+    named.append(
+        figures.spread("start_up_costs", [1e3 * library.start_up_costs() for _ in range(15)], "ms")
+    )
 
     costs = figures.ROOT / "build" / "bench" / "costs.json"
     costs.parent.mkdir(parents=True, exist_ok=True)
@@ -302,7 +368,18 @@ def main() -> int:
     path = figures.write("kernels", named, shapes=shapes)
     print(verdict(named))
     print(figures.show(named))
-    print(figures.table(["entries", "distribution", "figure", "value", "low", "high", "unit"], [[str(s["entries"]), *(s[key] for key in ("distribution", "name", "value", "low", "high", "unit"))] for s in shapes]))
+    print(
+        figures.table(
+            ["entries", "distribution", "figure", "value", "low", "high", "unit"],
+            [
+                [
+                    str(s["entries"]),
+                    *(s[key] for key in ("distribution", "name", "value", "low", "high", "unit")),
+                ]
+                for s in shapes
+            ],
+        )
+    )
     print(f"written: {path} and {costs}", file=sys.stderr)
     return 0
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Is the lab what it was set to be? Rates, round trips, losses, how soon a change is in force, and what the switch costs.
+"""Is the lab what it was set to be? Rates, round trips, losses, how soon a change is in force, and
+what the switch costs.
 
-Without arguments: the benchmark. With a role it is one of its endpoints, started by pliant-lab in every host.
-"""
+Without arguments: the benchmark. With a role it is one of its endpoints, started by pliant-lab in
+every host."""
+
 from __future__ import annotations
 
 import json
@@ -21,7 +23,15 @@ import figures
 
 LAB = figures.ROOT / "build" / "release" / "tools" / "pliant-lab" / "pliant-lab"
 REPEATS = 3
-RATES = {"64kbit": 64, "1mbit": 1000, "10mbit": 10_000, "100mbit": 100_000, "1000mbit": 1_000_000, "2000mbit": 2_000_000, "5000mbit": 5_000_000}  # kbit/s
+RATES = {
+    "64kbit": 64,
+    "1mbit": 1000,
+    "10mbit": 10_000,
+    "100mbit": 100_000,
+    "1000mbit": 1_000_000,
+    "2000mbit": 2_000_000,
+    "5000mbit": 5_000_000,
+}  # kbit/s
 PORT = 5201
 RANK = int(os.environ.get("RANK", "0"))
 SIZE = int(os.environ.get("WORLD_SIZE", "1"))
@@ -31,7 +41,8 @@ def address(host: int) -> str:
     return f"10.77.0.{host + 1}"
 
 
-# The endpoints ------------------------------------------------------------------------------------------------------
+# The endpoints
+# ------------------------------------------------------------------------------------------------------
 
 
 def say(**result: object) -> None:
@@ -89,9 +100,13 @@ def stream(warm_up: float, seconds: float) -> None:
 
 
 def all_to_all(warm_up: float, seconds: float) -> None:
-    """Every host sends to every other one over TCP; each says what it got in all. One thread a host serves all its streams, and
-    what arrives is never copied: the processors are the switch's and TCP's."""
-    with socket.create_server((address(RANK), PORT), backlog=SIZE) as server, selectors.DefaultSelector() as ready:
+    """Every host sends to every other one over TCP; each says what it got in all. One thread a host
+    serves all its streams, and what arrives is never copied: the processors are the switch's and
+    TCP's."""
+    with (
+        socket.create_server((address(RANK), PORT), backlog=SIZE) as server,
+        selectors.DefaultSelector() as ready,
+    ):
         for host in (host for host in range(SIZE) if host != RANK):
             out = connect(host)
             out.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, 1 << 17)
@@ -105,7 +120,8 @@ def all_to_all(warm_up: float, seconds: float) -> None:
 
 
 def serve_streams(ready: selectors.BaseSelector, first: float, seconds: float) -> int:
-    """Bytes that arrive in the given stretch of time. Goes on for a second: the others are still measuring."""
+    """Bytes that arrive in the given stretch of time. Goes on for a second: the others are still
+    measuring."""
     block, nowhere = bytes(1 << 17), bytearray(1 << 20)
     received = 0
     while (now := time.monotonic()) < first + seconds + 1:
@@ -114,7 +130,9 @@ def serve_streams(ready: selectors.BaseSelector, first: float, seconds: float) -
                 if events & selectors.EVENT_WRITE:
                     key.fileobj.send(block)
                     continue
-                size = key.fileobj.recv_into(nowhere, 0, socket.MSG_TRUNC)  # counted and discarded by the kernel
+                size = key.fileobj.recv_into(
+                    nowhere, 0, socket.MSG_TRUNC
+                )  # counted and discarded by the kernel
             except BlockingIOError:
                 continue
             except ConnectionError:
@@ -143,7 +161,8 @@ def flood(bits_per_second: float, seconds: float) -> None:
 
 
 def udp() -> socket.socket:
-    """A socket, for a process that from now on is served at once if that is allowed: it is the network that is timed."""
+    """A socket, for a process that from now on is served at once if that is allowed: it is the
+    network that is timed."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     except PermissionError:
@@ -204,7 +223,8 @@ def ask(line: str) -> str:
 
 
 def change(times: int) -> None:
-    """Host 0 sends a datagram each ms and switches the delay between 5 and 45 ms; host 1 says how long each was under way."""
+    """Host 0 sends a datagram each ms and switches the delay between 5 and 45 ms; host 1 says how
+    long each was under way."""
     sock = udp()
     if RANK == 1:
         while (data := sock.recv(2048)) != b"end":
@@ -225,22 +245,43 @@ def change(times: int) -> None:
         sock.sendto(b"end", (address(1), PORT))
 
 
-ROLES = {"stream": stream, "all_to_all": all_to_all, "flood": flood, "round_trips": round_trips, "lossy": lossy, "change": change}
+ROLES = {
+    "stream": stream,
+    "all_to_all": all_to_all,
+    "flood": flood,
+    "round_trips": round_trips,
+    "lossy": lossy,
+    "change": change,
+}
 
 
-# The benchmark ------------------------------------------------------------------------------------------------------
+# The benchmark
+# ------------------------------------------------------------------------------------------------------
 
 
 def run(options: list[str], role: str, *arguments: float) -> list[object]:
     """The JSON lines that the hosts wrote."""
-    command = [str(LAB), "run", "--timeout", "100s", *options, "--", sys.executable, __file__, role, *map(str, arguments)]
+    command = [
+        str(LAB),
+        "run",
+        "--timeout",
+        "100s",
+        *options,
+        "--",
+        sys.executable,
+        __file__,
+        role,
+        *map(str, arguments),
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
     return [json.loads(line.split("] ", 1)[1]) for line in done.stdout.splitlines()]
 
 
 def rate_ratio(kbit: int) -> float:
     warm_up, seconds = (8, 30) if kbit < 1000 else (4, 10) if kbit < 10_000 else (2, 5)
-    delay = 5 if kbit <= 1_000_000 else 1  # beyond, TCP's default buffers (4 to 6 MB) would not fill a round trip of 10 ms
+    delay = (
+        5 if kbit <= 1_000_000 else 1
+    )  # beyond, TCP's default buffers (4 to 6 MB) would not fill a round trip of 10 ms
     [result] = run(["--hosts", "2", "--link", f"{kbit}kbit,{delay}ms"], "stream", warm_up, seconds)
     return result["bits_per_second"] / (kbit * 1e3)
 
@@ -251,7 +292,21 @@ def rtt_error_ms(ms: int) -> float:
 
 
 def loss_ratio(percent: int, seed: int) -> float:
-    [result] = run(["--hosts", "2", "--seed", str(seed), "--link", f"1gbit,5ms,loss={percent}%,queue=10000p", "--mtu", "1500"], "lossy", 60000, 15000)
+    [result] = run(
+        [
+            "--hosts",
+            "2",
+            "--seed",
+            str(seed),
+            "--link",
+            f"1gbit,5ms,loss={percent}%,queue=10000p",
+            "--mtu",
+            "1500",
+        ],
+        "lossy",
+        60000,
+        15000,
+    )
     return result["lost"] / (percent / 100)
 
 
@@ -261,7 +316,9 @@ def change_delays_ms() -> list[float]:
     packets = [line for line in lines if isinstance(line, list)]
     delays = []
     for at, delay in commands:
-        in_force = [sent for sent, took in packets if at <= sent < at + 0.1 and abs(took * 1e3 - delay) < 10]
+        in_force = [
+            sent for sent, took in packets if at <= sent < at + 0.1 and abs(took * 1e3 - delay) < 10
+        ]
         delays.append((min(in_force) - at) * 1e3)
     return delays
 
@@ -279,21 +336,50 @@ class Share:
 def eight_hosts(role: str, *arguments: float) -> Share:
     with tempfile.TemporaryDirectory() as folder:
         truth = Path(folder) / "truth.jsonl"
-        lines = run(["--hosts", "8", "--link", "20mbit,10ms", "--truth", str(truth)], role, *arguments)
+        lines = run(
+            ["--hosts", "8", "--link", "20mbit,10ms", "--truth", str(truth)], role, *arguments
+        )
         records = [json.loads(line) for line in truth.read_text().splitlines()]
     start = records[0]["mono"]
-    middle = [r for r in records if r["type"] in ("second", "switch") and 4 < r["mono"] - start < 11]
+    middle = [
+        r for r in records if r["type"] in ("second", "switch") and 4 < r["mono"] - start < 11
+    ]
     switch = [r for r in middle if r["type"] == "switch"]
     cores = sum(r["cpu_s"] for r in switch) / sum(r["interval_s"] for r in switch)
-    hosts = [[r for r in middle if r["type"] == "second" and r["host"] == host] for host in range(8)]
-    ratios = [sum(r["in"]["bytes"] for r in seconds) * 8 / 20e6 / sum(r["interval_s"] for r in seconds) for seconds in hosts]
-    return Share(cores, statistics.mean(ratios), min(ratios), sum(line["bits_per_second"] for line in lines) / (8 * 20e6))
+    hosts = [
+        [r for r in middle if r["type"] == "second" and r["host"] == host] for host in range(8)
+    ]
+    ratios = [
+        sum(r["in"]["bytes"] for r in seconds) * 8 / 20e6 / sum(r["interval_s"] for r in seconds)
+        for seconds in hosts
+    ]
+    return Share(
+        cores,
+        statistics.mean(ratios),
+        min(ratios),
+        sum(line["bits_per_second"] for line in lines) / (8 * 20e6),
+    )
 
 
 def start_up_seconds(hosts: int) -> float:
     """From the command to the end of a job that does nothing."""
     start = time.monotonic()
-    subprocess.run([str(LAB), "run", "--timeout", "100s", "--hosts", str(hosts), "--link", "100mbit,10ms", "--", "true"], check=True, timeout=120)
+    subprocess.run(
+        [
+            str(LAB),
+            "run",
+            "--timeout",
+            "100s",
+            "--hosts",
+            str(hosts),
+            "--link",
+            "100mbit,10ms",
+            "--",
+            "true",
+        ],
+        check=True,
+        timeout=120,
+    )
     return time.monotonic() - start
 
 
@@ -305,7 +391,9 @@ def measure() -> list[figures.Figure]:
     streams: list[Share] = []
     floods: list[Share] = []
     start_ups: list[float] = []
-    for repeat in range(REPEATS):  # interleaved, so that a busy minute of the machine does not hit one figure alone
+    for repeat in range(
+        REPEATS
+    ):  # interleaved, so that a busy minute of the machine does not hit one figure alone
         for name, samples in rates.items():
             samples.append(rate_ratio(RATES[name]))
         for ms, samples in errors.items():
@@ -320,7 +408,10 @@ def measure() -> list[figures.Figure]:
     return [
         *(figures.spread(f"rate_ratio/{name}", samples, "") for name, samples in rates.items()),
         *(figures.spread(f"rtt_error_ms/{ms}ms", samples, "ms") for ms, samples in errors.items()),
-        *(figures.spread(f"loss_ratio/{percent}%", samples, "") for percent, samples in losses.items()),
+        *(
+            figures.spread(f"loss_ratio/{percent}%", samples, "")
+            for percent, samples in losses.items()
+        ),
         figures.spread("change_delay_ms", changes, "ms"),
         figures.spread("cores_used/8x20mbit", [share.cores for share in streams], "cores"),
         figures.spread("sum_ratio/8x20mbit", [share.sum for share in streams], ""),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Runs pliant-bench and reads its JSON: on threads, or in simulated time."""
+
 from __future__ import annotations
 
 import json
@@ -25,10 +26,40 @@ def on_threads(ranks: int, *options: object) -> dict:
     return _run([ROOT / "build" / "release" / TOOL, "--json", "--local", ranks, *options])
 
 
-def simulated(ranks: int, link: str, *options: object, config: Sequence[str] = (), iterations: int = 1, checks: int = 0) -> dict:
-    """The document of a simulated run, priced for the same link. Simulated time is exact, so one iteration tells all."""
-    smpi = [ROOT / "scripts" / "smpi", "-n", ranks, "--link", link, *(f"--cfg={each}" for each in config)]
-    return _run([*smpi, ROOT / "build" / "smpi" / TOOL, "--json", "--link", link, "-n", iterations, "-w", 0, "-c", checks, *options])
+def simulated(
+    ranks: int,
+    link: str,
+    *options: object,
+    config: Sequence[str] = (),
+    iterations: int = 1,
+    checks: int = 0,
+) -> dict:
+    """The document of a simulated run, priced for the same link. Simulated time is exact, so one
+    iteration tells all."""
+    smpi = [
+        ROOT / "scripts" / "smpi",
+        "-n",
+        ranks,
+        "--link",
+        link,
+        *(f"--cfg={each}" for each in config),
+    ]
+    return _run(
+        [
+            *smpi,
+            ROOT / "build" / "smpi" / TOOL,
+            "--json",
+            "--link",
+            link,
+            "-n",
+            iterations,
+            "-w",
+            0,
+            "-c",
+            checks,
+            *options,
+        ]
+    )
 
 
 def price_error(result: dict) -> float:

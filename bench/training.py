@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What the benchmarks of training share: a model of 25 million parameters, ranks as processes, steps that are timed in turns."""
+"""What the benchmarks of training share: a model of 25 million parameters, ranks as processes,
+steps that are timed in turns."""
+
 from __future__ import annotations
 
 import json
@@ -38,7 +40,12 @@ def make_model(width: int = WIDTH, depth: int = LAYERS) -> nn.Module:
     return nn.Sequential(*layers[:-1])
 
 
-def one_step(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.Tensor, pace: Pace | None = None) -> None:
+def one_step(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    inputs: torch.Tensor,
+    pace: Pace | None = None,
+) -> None:
     optimizer.zero_grad(set_to_none=True)
     if pace:
         pace.begin()
@@ -50,20 +57,39 @@ def one_step(model: nn.Module, optimizer: torch.optim.Optimizer, inputs: torch.T
 
 
 class Contender:
-    """A model under plain DDP, or with an averager; with `updates` that has the optimizer too. A turn is `turn` steps. With `compute`
-    a step's own work takes that many seconds (pace.py) and the model is the small one: the wire's time can be hidden on
-    two cores, but two ranks' processor time cannot."""
+    """A model under plain DDP, or with an averager; with `updates` that has the optimizer too. A
+    turn is `turn` steps. With `compute` a step's own work takes that many seconds (pace.py) and the
+    model is the small one: the wire's time can be hidden on two cores, but two ranks' processor
+    time cannot."""
 
-    def __init__(self, plan: str | None, turn: int, *, updates: bool = False, compute: float = 0.0, **options: object) -> None:
+    def __init__(
+        self,
+        plan: str | None,
+        turn: int,
+        *,
+        updates: bool = False,
+        compute: float = 0.0,
+        **options: object,
+    ) -> None:
         import pliant
 
         self.turn = turn
         width = SMALL_WIDTH if compute else WIDTH
         model = make_model(width)
         self.pace = Pace(model, compute) if compute else None
-        self.model = DistributedDataParallel(model, bucket_cap_mb=25 * (width / WIDTH) ** 2)  # a layer each
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4, momentum=0.9 if updates else 0.0)
-        self.averager = None if plan is None else pliant.attach(self.model, self.optimizer if updates else None, plan=plan, **options)
+        self.model = DistributedDataParallel(
+            model, bucket_cap_mb=25 * (width / WIDTH) ** 2
+        )  # a layer each
+        self.optimizer = torch.optim.SGD(
+            self.model.parameters(), lr=1e-4, momentum=0.9 if updates else 0.0
+        )
+        self.averager = (
+            None
+            if plan is None
+            else pliant.attach(
+                self.model, self.optimizer if updates else None, plan=plan, **options
+            )
+        )
         self.inputs = torch.randn(BATCH, width)
 
     def steps(self, count: int | None = None) -> None:
@@ -103,14 +129,28 @@ def result_of(output: str) -> dict[str, object]:
     raise RuntimeError(f"no result in:\n{output[-4000:]}")
 
 
-# Gradients are freed and allocated anew in every step. Whether malloc returns their pages to the system in between, only to fault
-# them in again, is the luck of addresses: it made two models under plain DDP in one process differ as much as what is measured here.
-KEEPS_PAGES = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(1 << 25), "MALLOC_TRIM_THRESHOLD_": str(1 << 36)}
+# Gradients are freed and allocated anew in every step. Whether malloc returns their pages to the
+# system in between, only to fault them in again, is the luck of addresses: it made two models under
+# plain DDP in one process differ as much as what is measured here.
+KEEPS_PAGES = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 36),
+}
 
 
 def environment() -> dict[str, str]:
-    packages = [str(figures.ROOT / "build" / "release" / "python"), str(figures.ROOT / "python"), str(figures.ROOT / "bench")]
-    return {**os.environ, **KEEPS_PAGES, "PYTHONPATH": os.pathsep.join(packages), "OMP_NUM_THREADS": "1"}
+    packages = [
+        str(figures.ROOT / "build" / "release" / "python"),
+        str(figures.ROOT / "python"),
+        str(figures.ROOT / "bench"),
+    ]
+    return {
+        **os.environ,
+        **KEEPS_PAGES,
+        "PYTHONPATH": os.pathsep.join(packages),
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 def on_loopback(script: Path, role: list[str], ranks: int, timeout: float) -> dict[str, object]:
@@ -119,9 +159,20 @@ def on_loopback(script: Path, role: list[str], ranks: int, timeout: float) -> di
         port = str(probe.getsockname()[1])
     processes = []
     for r in range(ranks):
-        place = {"RANK": str(r), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(r), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        place = {
+            "RANK": str(r),
+            "WORLD_SIZE": str(ranks),
+            "LOCAL_RANK": str(r),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+        }
         processes.append(
-            subprocess.Popen([sys.executable, str(script), *role], env={**environment(), **place, "GLOO_SOCKET_IFNAME": "lo"}, stdout=subprocess.PIPE, text=True)
+            subprocess.Popen(
+                [sys.executable, str(script), *role],
+                env={**environment(), **place, "GLOO_SOCKET_IFNAME": "lo"},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
         )
     try:
         outputs = [process.communicate(timeout=timeout)[0] for process in processes]
@@ -133,9 +184,28 @@ def on_loopback(script: Path, role: list[str], ranks: int, timeout: float) -> di
     return result_of(outputs[0])
 
 
-def in_the_lab(script: Path, role: list[str], hosts: int, link: str, timeout: float) -> dict[str, object]:
-    command = [str(LAB), "run", "--hosts", str(hosts), "--link", link, "--timeout", f"{timeout:.0f}s", "--", sys.executable, str(script), *role]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=timeout + 30)
+def in_the_lab(
+    script: Path, role: list[str], hosts: int, link: str, timeout: float
+) -> dict[str, object]:
+    command = [
+        str(LAB),
+        "run",
+        "--hosts",
+        str(hosts),
+        "--link",
+        link,
+        "--timeout",
+        f"{timeout:.0f}s",
+        "--",
+        sys.executable,
+        str(script),
+        *role,
+    ]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=timeout + 30
+    )
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}")
+        raise RuntimeError(
+            f"{' '.join(command)}: exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+        )
     return result_of(done.stdout)

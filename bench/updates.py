@@ -3,6 +3,7 @@
 
 Without arguments: the benchmark. With a role it is one rank of it.
 """
+
 from __future__ import annotations
 
 import sys
@@ -44,21 +45,34 @@ def calibrate() -> None:
     before = ours.averager.summary()
     ours.steps(TURN)
     after = ours.averager.summary()
-    extra = sorted((training.timed(ours.steps) - training.timed(alone.local_steps)) / (TURN / 2) for _ in range(5))
-    training.say(sent=(after.bytes_sent - before.bytes_sent) / (after.exchanges - before.exchanges), extra=extra[2])
+    extra = sorted(
+        (training.timed(ours.steps) - training.timed(alone.local_steps)) / (TURN / 2)
+        for _ in range(5)
+    )
+    training.say(
+        sent=(after.bytes_sent - before.bytes_sent) / (after.exchanges - before.exchanges),
+        extra=extra[2],
+    )
     ours.averager.close()
 
 
 def exposed() -> None:
     """Step time with results landing late, at once, and without any exchange, in turns."""
     training.start()
-    alone, late, serial = (contender(plan and f"updates every=2 {plan} {SPARSE}", COMPUTE) for plan in (None, "late=2", "late=0"))
+    alone, late, serial = (
+        contender(plan and f"updates every=2 {plan} {SPARSE}", COMPUTE)
+        for plan in (None, "late=2", "late=0")
+    )
     for each in (late, serial):
         each.steps(TURN)
     alone.local_steps()
     shares, lengths = [], []
     for _ in range(REPETITIONS):
-        hidden, whole, compute = training.timed(late.steps), training.timed(serial.steps), training.timed(alone.local_steps)
+        hidden, whole, compute = (
+            training.timed(late.steps),
+            training.timed(serial.steps),
+            training.timed(alone.local_steps),
+        )
         shares.append((hidden - compute) / (whole - compute))
         lengths.append((whole - compute) / (TURN / 2) / COMPUTE)
     training.say(shares=shares, lengths=lengths)
@@ -71,7 +85,8 @@ def main() -> None:
     if len(sys.argv) > 1:
         return roles[sys.argv[1]]()
     loopback = training.on_loopback(HERE, ["overhead"], 2, 1200)
-    # The link is set, in two attempts, so that an exchange that is waited for takes two steps of compute.
+    # The link is set, in two attempts, so that an exchange that is waited for takes two steps of
+    # compute.
     near = training.in_the_lab(HERE, ["calibrate"], 4, "1gbit,1ms", 900)
     on_the_wire = 2 * COMPUTE - near["extra"]
     guess = near["sent"] * 8 / on_the_wire
@@ -84,7 +99,9 @@ def main() -> None:
         figures.spread("exchange_over_compute_step", lab["lengths"], "x"),
     ]
     print(figures.show(results))
-    print(f"\nlab: 4 hosts, {rate / 1e6:.1f} Mbit/s, 1 ms; {near['sent'] / 1024:.0f} KiB sent per exchange and rank; compute {1e3 * COMPUTE:.0f} ms a step")
+    print(
+        f"\nlab: 4 hosts, {rate / 1e6:.1f} Mbit/s, 1 ms; {near['sent'] / 1024:.0f} KiB sent per exchange and rank; compute {1e3 * COMPUTE:.0f} ms a step"
+    )
     figures.write("updates", results)
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Prints the folder of the torch that this interpreter's programs will import: the binding must be built for that one.
+"""Prints the folder of the torch that this interpreter's programs will import: the binding must be
+built for that one.
 
-pip builds in an environment of its own, which hides the packages that are installed (and would bring another torch, if it were
-asked for one). So besides what can be imported, this looks where the interpreter keeps its packages.
-"""
+pip builds in an environment of its own, which hides the packages that are installed (and would
+bring another torch, if it were asked for one). So besides what can be imported, this looks where
+the interpreter keeps its packages."""
+
 import importlib.util
 import site
 import sys
@@ -15,7 +17,12 @@ def candidates() -> list[Path]:
     spec = importlib.util.find_spec("torch")
     found = [Path(spec.origin).parent] if spec is not None and spec.origin else []
     base = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
-    folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages(), sysconfig.get_path("platlib", vars=base)]
+    folders = [
+        sysconfig.get_path("purelib"),
+        sysconfig.get_path("platlib"),
+        site.getusersitepackages(),
+        sysconfig.get_path("platlib", vars=base),
+    ]
     return found + [Path(folder) / "torch" for folder in folders]
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A complete DDP training script, on data it makes itself. Run: torchrun --nproc-per-node 2 ddp_before.py"""
+"""A complete DDP training script, on data it makes itself. Run: torchrun --nproc-per-node 2
+ddp_before.py"""
+
 import argparse
 
 import torch
@@ -22,7 +24,17 @@ def make_data(examples: int = 2048) -> TensorDataset:
 
 def make_model() -> nn.Module:
     torch.manual_seed(2)
-    return nn.Sequential(nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 32, 3), nn.ReLU(), nn.Flatten(), nn.Linear(2048, 64), nn.ReLU(), nn.Linear(64, 2))
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(2048, 64),
+        nn.ReLU(),
+        nn.Linear(64, 2),
+    )
 
 
 def main() -> None:

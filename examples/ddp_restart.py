@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Resumes from its last checkpoint when torchrun starts it again, to the same bits as without the interruption.
+"""Resumes from its last checkpoint when torchrun starts it again, to the same bits as without the
+interruption.
 
-Run: TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --standalone --nproc-per-node 2 --max-restarts 2 ddp_restart.py --folder checkpoints
-(The variable gives each attempt a store of its own: in a shared one Gloo finds the addresses of processes that are gone.)
-Each rank keeps a file of its own: the averager's state (what this rank has not sent yet) differs between ranks. Under a plan of kind
+Run: TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --standalone --nproc-per-node 2 --max-restarts 2
+ddp_restart.py --folder checkpoints (The variable gives each attempt a store of its own: in a shared
+one Gloo finds the addresses of processes that are gone.) Each rank keeps a file of its own: the
+averager's state (what this rank has not sent yet) differs between ranks. Under a plan of kind
 updates so do the parameters and the optimizer (--plan "updates every=4 late=2 union density=5%").
 """
+
 import argparse
 import os
 from pathlib import Path
@@ -34,7 +37,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--plan", default="gradients union density=5% values=int8")
-    parser.add_argument("--fail-at", type=int, default=-1, help="rank 1 fails at this step, the first time")
+    parser.add_argument(
+        "--fail-at", type=int, default=-1, help="rank 1 fails at this step, the first time"
+    )
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     dist.init_process_group("gloo")
@@ -47,7 +52,9 @@ def main() -> None:
     averager = pliant.attach(model, optimizer, plan=options.plan, deadline=20)
 
     # The newest checkpoint that every rank has.
-    mine = max((int(path.stem.split("-")[0]) for path in options.folder.glob(f"*-{rank}.pt")), default=0)
+    mine = max(
+        (int(path.stem.split("-")[0]) for path in options.folder.glob(f"*-{rank}.pt")), default=0
+    )
     first = torch.tensor(mine)
     dist.all_reduce(first, op=dist.ReduceOp.MIN)
     step = int(first)
@@ -59,17 +66,28 @@ def main() -> None:
         print(f"rank {rank}: resumed at step {step}", flush=True)
 
     for step in range(step, options.steps):
-        if step == options.fail_at and rank == 1 and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0":
+        if (
+            step == options.fail_at
+            and rank == 1
+            and os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0"
+        ):
             raise SystemExit("rank 1: failing, as asked")
         if step % 10 == 0 and step > 0:
-            save(options.folder / f"{step}-{rank}.pt", model=model.module.state_dict(), optimizer=optimizer.state_dict(), averager=averager.state_dict())
+            save(
+                options.folder / f"{step}-{rank}.pt",
+                model=model.module.state_dict(),
+                optimizer=optimizer.state_dict(),
+                averager=averager.state_dict(),
+            )
         inputs, targets = batch(step, rank)
         optimizer.zero_grad()
         nn.functional.mse_loss(model(inputs), targets).backward()
         optimizer.step()
     averager.close()  # under updates ranks hold the same parameters from here on
     total = float(sum(parameter.detach().double().sum() for parameter in model.parameters()))
-    print(f"rank {rank}: weights add up to {total.hex()}\n", end="", flush=True)  # in one piece: ranks share the terminal
+    print(
+        f"rank {rank}: weights add up to {total.hex()}\n", end="", flush=True
+    )  # in one piece: ranks share the terminal
     dist.destroy_process_group()
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """scripts/check_layers accepts what the design allows and fails on what it does not."""
+
 import subprocess
 import tempfile
 import unittest

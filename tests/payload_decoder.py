@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A second decoder of payloads, written from docs/formats/payload.md alone: slow, plain, and sharing no code with the library."""
+"""A second decoder of payloads, written from docs/formats/payload.md alone: slow, plain, and
+sharing no code with the library."""
+
 from __future__ import annotations
 
 import ctypes
@@ -50,7 +52,11 @@ class Parts:
 
     def take(self, size: int) -> bytes:
         check(padded(size) <= len(self.rest), "stream too short")
-        part, padding, self.rest = self.rest[:size], self.rest[size : padded(size)], self.rest[padded(size) :]
+        part, padding, self.rest = (
+            self.rest[:size],
+            self.rest[size : padded(size)],
+            self.rest[padded(size) :],
+        )
         check(not any(padding), "padding")
         return part
 
@@ -77,7 +83,12 @@ def block16(stream: bytes, n: int, k: int) -> list[int]:
     counts = struct.unpack(f"<{blocks}I", counts_and_offsets[: 4 * blocks])
     check(sum(counts) == k, "block counts")
     bases = [65536 * block for block, count in enumerate(counts) for _ in range(count)]
-    return [base + offset for base, offset in zip(bases, struct.unpack(f"<{k}H", counts_and_offsets[4 * blocks :]), strict=True)]
+    return [
+        base + offset
+        for base, offset in zip(
+            bases, struct.unpack(f"<{k}H", counts_and_offsets[4 * blocks :]), strict=True
+        )
+    ]
 
 
 def rice(stream: bytes, n: int, k: int) -> list[int]:
@@ -91,7 +102,10 @@ def rice(stream: bytes, n: int, k: int) -> list[int]:
     check(len(parts.rest) % 8 == 0 and any(parts.rest[-8:]), "high plane")
     ones = [place for place, bit in enumerate(bits_of(parts.rest)) if bit]
     check(len(ones) == k, "ones of the high plane")
-    return [((z - i) << p) + i + lows for i, (z, lows) in enumerate(zip(ones, accumulate(low), strict=True))]
+    return [
+        ((z - i) << p) + i + lows
+        for i, (z, lows) in enumerate(zip(ones, accumulate(low), strict=True))
+    ]
 
 
 def f32(stream: bytes, k: int) -> list[float]:
@@ -113,7 +127,13 @@ def scaled(code: int, stream: bytes, k: int) -> list[float]:
     scale_bits = struct.unpack(f"<{groups}H", parts.take(2 * groups))
     scales = [struct.unpack("<f", struct.pack("<I", bits << 16))[0] for bits in scale_bits]
     if code == 1:
-        check(all(bits % 128 == 0 and 2.0**-102 <= scale <= 2.0**113 for bits, scale in zip(scale_bits, scales, strict=True)), "scale")
+        check(
+            all(
+                bits % 128 == 0 and 2.0**-102 <= scale <= 2.0**113
+                for bits, scale in zip(scale_bits, scales, strict=True)
+            ),
+            "scale",
+        )
         coded = list(struct.unpack(f"<{k}e", parts.take(2 * k)))
         check(all(abs(value) < 2**15 for value in coded), "value")
     elif code == 2:
@@ -136,7 +156,10 @@ def decode(message: bytes) -> Payload:
     end_of_indices = HEADER.size + 8 * header["index_words"]
     end = end_of_indices + 8 * header["value_words"]
     check(end <= len(message), "lengths")
-    check(header["checksum"] == xxh3(message[16:end], int.from_bytes(message[:8], "little")), "checksum")
+    check(
+        header["checksum"] == xxh3(message[16:end], int.from_bytes(message[:8], "little")),
+        "checksum",
+    )
     check(header["flags"] < 16 and header["flags"] & 3 != 0, "flags")
     check(0 <= header["unsent"] < float("inf") and 0 <= header["vote"] < float("inf"), "energies")
     n, k = header["length"], header["count"]
@@ -146,7 +169,10 @@ def decode(message: bytes) -> Payload:
     if header["flags"] & 1:
         stream = message[HEADER.size : end_of_indices]
         indices = [raw32, block16, rice][header["index_code"]](stream, n, k) if k else []
-        check(all(a < b for a, b in zip(indices, indices[1:])) and (not indices or indices[-1] < n), "order of indices")
+        check(
+            all(a < b for a, b in zip(indices, indices[1:])) and (not indices or indices[-1] < n),
+            "order of indices",
+        )
     if header["flags"] & 2:
         stream = message[end_of_indices:end]
         code = header["value_code"]

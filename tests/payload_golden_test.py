@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The library's payloads, read by the second decoder; and those of tests/golden/payloads.json, which must never change.
+"""The library's payloads, read by the second decoder; and those of tests/golden/payloads.json,
+which must never change.
 
-Usage: payload_golden_test.py PROGRAM   (PROGRAM is the built payload_golden)
-"""
+Usage: payload_golden_test.py PROGRAM   (PROGRAM is the built payload_golden)"""
+
 import json
 import struct
 import subprocess
@@ -17,7 +18,9 @@ PROGRAM = sys.argv.pop() if len(sys.argv) > 1 else ""
 
 
 def printed(size: str) -> str:
-    return subprocess.run([PROGRAM, size], capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(
+        [PROGRAM, size], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
 
 
 def bits_of(value: float) -> int:
@@ -28,7 +31,9 @@ class PayloadGolden(unittest.TestCase):
     def expect_decoded(self, case: dict) -> None:
         payload = decode(bytes.fromhex(case["bytes"]) + b"\xee" * 100)
         self.assertEqual({name: payload.header[name] for name in case["header"]}, case["header"])
-        self.assertEqual(payload.header["flags"], case["contents"] | 4 * case["non_finite"] | 8 * case["refused"])
+        self.assertEqual(
+            payload.header["flags"], case["contents"] | 4 * case["non_finite"] | 8 * case["refused"]
+        )
         self.assertEqual(payload.indices or [], case["indices"])
         self.assertEqual([bits_of(value) for value in payload.values or []], case["value_bits"])
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The part of bench/control.py that real PyTorch ranks run: how far predicted exchange times are from those seen, and whether
-plan="auto" harms a training that needs no help. Started with a role it is one rank of it."""
+"""The part of bench/control.py that real PyTorch ranks run: how far predicted exchange times are
+from those seen, and whether plan="auto" harms a training that needs no help. Started with a role it
+is one rank of it."""
+
 from __future__ import annotations
 
 import json
@@ -25,7 +27,10 @@ LEARNT = 60  # from here on errors count: the first guess of the link is nobody'
 
 WIDTH = 512
 LAYERS = 4  # square ones: 1.05 million parameters
-SMALL, LARGE = 32, 2048  # entries of a batch: a step of milliseconds, and one beside which an exchange is little
+SMALL, LARGE = (
+    32,
+    2048,
+)  # entries of a batch: a step of milliseconds, and one beside which an exchange is little
 COMPUTE = 0.05  # seconds: four ranks that computed all the time on two cores would time each other, not the network
 REPETITIONS = 15
 TURN = 8  # steps, a multiple of every `every`
@@ -33,16 +38,23 @@ SETTLED = 160  # steps before harm is timed: warm-up and some
 
 
 class Runner:
-    """A model under plain DDP (plan None), or with an averager. With `compute` a step's own work takes that many seconds (pace.py)."""
+    """A model under plain DDP (plan None), or with an averager. With `compute` a step's own work
+    takes that many seconds (pace.py)."""
 
-    def __init__(self, plan: str | None, batch: int, compute: float = 0.0, **options: object) -> None:
+    def __init__(
+        self, plan: str | None, batch: int, compute: float = 0.0, **options: object
+    ) -> None:
         import pliant
 
         model = training.make_model(WIDTH, LAYERS)
         self.pace = Pace(model, compute) if compute else None
         self.model = DistributedDataParallel(model)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9)
-        self.averager = None if plan is None else pliant.attach(self.model, self.optimizer, plan=plan, **options)
+        self.averager = (
+            None
+            if plan is None
+            else pliant.attach(self.model, self.optimizer, plan=plan, **options)
+        )
         self.inputs = torch.randn(batch, WIDTH)
 
     def steps(self, count: int = TURN) -> None:
@@ -78,9 +90,23 @@ def errors_of(log: Path) -> list[dict[str, object]]:
     rows = []
     for text in log.read_text().splitlines():
         line = json.loads(text)
-        if line["type"] != "step" or line["step"] < LEARNT or line["void"] or not line["predicted"] or not line["seen"]:
+        if (
+            line["type"] != "step"
+            or line["step"] < LEARNT
+            or line["void"]
+            or not line["predicted"]
+            or not line["seen"]
+        ):
             continue
-        rows.append({"step": line["step"], "plan": line["plan"], "predicted": line["predicted"], "seen": line["seen"], "error": abs(line["predicted"] / line["seen"] - 1)})
+        rows.append(
+            {
+                "step": line["step"],
+                "plan": line["plan"],
+                "predicted": line["predicted"],
+                "seen": line["seen"],
+                "error": abs(line["predicted"] / line["seen"] - 1),
+            }
+        )
     return rows
 
 
@@ -102,9 +128,19 @@ def measure() -> tuple[list[figures.Figure], dict[str, object]]:
     lab = training.in_the_lab(HERE, ["harm"], 2, "1gbit,1ms", 900)
     medians = [statistics.median(run["ratios"]) for run in (loopback, lab)]
     found = [
-        figures.exact("prediction_error/median", statistics.median(errors), f"of exchange time, {len(errors)} exchanges of {HOSTS} PyTorch ranks in the lab"),
-        figures.exact("prediction_error/p90", errors[min(len(errors) - 1, int(0.9 * len(errors)))], "of exchange time"),
-        figures.exact("harm", max(medians), "auto's step over plain DDP's, the worse of the two below"),
+        figures.exact(
+            "prediction_error/median",
+            statistics.median(errors),
+            f"of exchange time, {len(errors)} exchanges of {HOSTS} PyTorch ranks in the lab",
+        ),
+        figures.exact(
+            "prediction_error/p90",
+            errors[min(len(errors) - 1, int(0.9 * len(errors)))],
+            "of exchange time",
+        ),
+        figures.exact(
+            "harm", max(medians), "auto's step over plain DDP's, the worse of the two below"
+        ),
         figures.spread("harm/loopback", loopback["ratios"], f"x; {loopback['plan']}"),
         figures.spread("harm/lab", lab["ratios"], f"x, 1 Gbit/s; {lab['plan']}"),
     ]
@@ -112,7 +148,8 @@ def measure() -> tuple[list[figures.Figure], dict[str, object]]:
 
 
 def table(by_link: dict[str, list[dict[str, object]]]) -> str:
-    """Errors by link; and of the plan that ran most: the median of predicted / seen, and how far the times seen spread by themselves."""
+    """Errors by link; and of the plan that ran most: the median of predicted / seen, and how far
+    the times seen spread by themselves."""
     rows = []
     for link, exchanges in by_link.items():
         errors = sorted(row["error"] for row in exchanges)
@@ -120,8 +157,29 @@ def table(by_link: dict[str, list[dict[str, object]]]) -> str:
         under_it = [row for row in exchanges if row["plan"] == plan]
         seen = [row["seen"] for row in under_it]
         bias = statistics.median(row["predicted"] / row["seen"] for row in under_it)
-        rows.append([link, str(len(errors)), statistics.median(errors), errors[int(0.9 * len(errors))], plan, bias, statistics.pstdev(seen) / statistics.fmean(seen)])
-    return figures.table(["link", "exchanges", "median error", "p90", "the plan that ran most", "predicted/seen", "spread of seen"], rows)
+        rows.append(
+            [
+                link,
+                str(len(errors)),
+                statistics.median(errors),
+                errors[int(0.9 * len(errors))],
+                plan,
+                bias,
+                statistics.pstdev(seen) / statistics.fmean(seen),
+            ]
+        )
+    return figures.table(
+        [
+            "link",
+            "exchanges",
+            "median error",
+            "p90",
+            "the plan that ran most",
+            "predicted/seen",
+            "spread of seen",
+        ],
+        rows,
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""`make evidence`: runs what is missing (resumable, each run a file), then writes build/bench/evidence.json and docs/results.md.
+"""`make evidence`: runs what is missing (resumable, each run a file), then writes
+build/bench/evidence.json and docs/results.md.
 
-`--quick` is the short form: one job, one network, few steps, everything in a folder of its own.
-"""
+`--quick` is the short form: one job, one network, few steps, everything in a folder of its own."""
+
 from __future__ import annotations
 
 import argparse
@@ -54,10 +55,20 @@ BEST_KNOWN = (
 )  # fmt: skip
 WANTED = {study: tuple(METHODS) if study in WHOLE_GRID else BEST_KNOWN for study in STUDIES}
 # Composed curves of the first study that are run in full too, to see whether composing is honest.
-CHECKED = ("ddp", "local-8", "static: updates every=4 late=1 union density=10% values=int8 indices=rice")
+CHECKED = (
+    "ddp",
+    "local-8",
+    "static: updates every=4 late=1 union density=10% values=int8 indices=rice",
+)
 
 QUICK = Study("cnn", "step", 1, steps=96)
-QUICK_METHODS = ("ddp", "fp16", "static: updates every=4 late=1 union density=10% values=int8 indices=rice", "paper", "auto")
+QUICK_METHODS = (
+    "ddp",
+    "fp16",
+    "static: updates every=4 late=1 union density=10% values=int8 indices=rice",
+    "paper",
+    "auto",
+)
 
 
 @dataclass
@@ -85,8 +96,9 @@ class Progress:
 
 
 def run(runner: Runner, studies: document.Wanted, seeds: Collection[int], results: Path) -> bool:
-    """Whatever the budget allows, and all that has run already. A study goes to `results` when all of it has run, or as much as there is if
-    nothing was kept of it before. False: there is more to run."""
+    """Whatever the budget allows, and all that has run already. A study goes to `results` when all
+    of it has run, or as much as there is if nothing was kept of it before. False: there is more to
+    run."""
     complete = True
     for study, methods in studies.items():
         record, whole = run_study(runner, study, methods, seeds)
@@ -98,8 +110,11 @@ def run(runner: Runner, studies: document.Wanted, seeds: Collection[int], result
     return complete
 
 
-def run_study(runner: Runner, study: Study, methods: Collection[str], seeds: Collection[int]) -> tuple[kept.Record | None, bool]:
-    """None: plain DDP or ours has not run yet. A method that fails is named, and left out. False: the budget cut it short."""
+def run_study(
+    runner: Runner, study: Study, methods: Collection[str], seeds: Collection[int]
+) -> tuple[kept.Record | None, bool]:
+    """None: plain DDP or ours has not run yet. A method that fails is named, and left out. False:
+    the budget cut it short."""
     progress = Progress()
     curves: Curves = {}
     with progress.within_budget():
@@ -112,22 +127,38 @@ def run_study(runner: Runner, study: Study, methods: Collection[str], seeds: Col
     if "ddp" not in whole or "auto" not in whole:
         return None, progress.complete
     curves = {key: curve for key, curve in curves.items() if key[0] in whole}
-    plans = {method: histograms.of(runner, study, method, seeds) for method in ADAPTIVE if method in whole}
+    plans = {
+        method: histograms.of(runner, study, method, seeds)
+        for method in ADAPTIVE
+        if method in whole
+    }
     saw = {key: seen.of(runner, study, *key, curve) for key, curve in curves.items()}
     curves |= gone_on(runner, progress, study, Judge(curves))
     checks: list[kept.Check] = []
     with progress.within_budget():
         checks = composition_checks(runner, study)
-    return kept.Record(curves, saw, plans, checks, progress.failures, stretch(study, runner), time.strftime("%Y-%m-%d")), progress.complete
+    return kept.Record(
+        curves,
+        saw,
+        plans,
+        checks,
+        progress.failures,
+        stretch(study, runner),
+        time.strftime("%Y-%m-%d"),
+    ), progress.complete
 
 
 def gone_on(runner: Runner, progress: Progress, study: Study, judge: Judge) -> Curves:
-    """A method that was near the last target after plain DDP's steps trains on: steps that are worth less may still be there sooner.
-    With all of its seeds, or none: a seed that was late would else be run twice, and the better run counted."""
+    """A method that was near the last target after plain DDP's steps trains on: steps that are
+    worth less may still be there sooner. With all of its seeds, or none: a seed that was late would
+    else be run twice, and the better run counted."""
     curves: Curves = {}
     for method in judge.late():
         with progress.within_budget(), progress.noting(f"{method}, longer"):
-            curves |= {(method, seed): study.curve(runner, method, seed, longer=True) for seed in judge.seeds}
+            curves |= {
+                (method, seed): study.curve(runner, method, seed, longer=True)
+                for seed in judge.seeds
+            }
     return curves
 
 
@@ -140,36 +171,101 @@ def figures_of(records: document.Records) -> list[figures.Figure]:
             found.append(figures.spread(name, finite, unit))
 
     def compare(name: str, judges: list[Judge], theirs: Callable[[Judge], str], unit: str) -> None:
-        """Of times: medians over seeds, then over targets and jobs; the spread is that of single ones."""
-        speedups = [ratio for ratio in of(judges, lambda j: j.speedups(theirs(j))) if math.isfinite(ratio)]
+        """Of times: medians over seeds, then over targets and jobs; the spread is that of single
+        ones."""
+        speedups = [
+            ratio for ratio in of(judges, lambda j: j.speedups(theirs(j))) if math.isfinite(ratio)
+        ]
         if speedups:
-            single = figures.spread(name, [ratio for ratio in of(judges, lambda j: j.ratios(theirs(j))) if math.isfinite(ratio)], unit)
+            single = figures.spread(
+                name,
+                [
+                    ratio
+                    for ratio in of(judges, lambda j: j.ratios(theirs(j)))
+                    if math.isfinite(ratio)
+                ],
+                unit,
+            )
             found.append(dataclasses.replace(single, value=statistics.median(speedups)))
 
     def judges(load: float | None = None, network: str | None = None) -> list[Judge]:
-        return [Judge(r.curves) for s, r in records.items() if s.hosts == 4 and (load is None or s.load == load) and (network is None or s.network == network)]
+        return [
+            Judge(r.curves)
+            for s, r in records.items()
+            if s.hosts == 4
+            and (load is None or s.load == load)
+            and (network is None or s.network == network)
+        ]
 
     for network in ("c1", "c2"):
         here = judges(5, network)
         compare(f"tta_over_ddp/{network}", here, lambda j: "ddp", "x, jobs at 5x")
-        compare(f"tta_over_best_peer/{network}", [j for j in here if j.methods("peer")], lambda j: j.best([*j.methods("peer"), *j.methods("paper")]), "x")
-        static = [(statistics.median(j.speedups(j.best(j.methods("static"))))) for j in here if j.methods("static")]
+        compare(
+            f"tta_over_best_peer/{network}",
+            [j for j in here if j.methods("peer")],
+            lambda j: j.best([*j.methods("peer"), *j.methods("paper")]),
+            "x",
+        )
+        static = [
+            (statistics.median(j.speedups(j.best(j.methods("static")))))
+            for j in here
+            if j.methods("static")
+        ]
         add(f"tta_over_best_static/{network}", static, "x, median over jobs")
         if static:
-            found.append(figures.exact(f"tta_over_best_static_least/{network}", min(static), "x, the worst job"))
-        compare(f"tta_over_paper/{network}", [j for j in here if j.methods("paper")], lambda j: "paper", "x")
-        add(f"time_to_accuracy_over_ddp/{network}", of(here, lambda j: j.accuracy_ratios("ddp")), "x, to DDP's accuracy at 90 % of its steps")
+            found.append(
+                figures.exact(
+                    f"tta_over_best_static_least/{network}", min(static), "x, the worst job"
+                )
+            )
+        compare(
+            f"tta_over_paper/{network}",
+            [j for j in here if j.methods("paper")],
+            lambda j: "paper",
+            "x",
+        )
+        add(
+            f"time_to_accuracy_over_ddp/{network}",
+            of(here, lambda j: j.accuracy_ratios("ddp")),
+            "x, to DDP's accuracy at 90 % of its steps",
+        )
     compare("tta_over_ddp_50x/c1", judges(50, "c1"), lambda j: "ddp", "x")
     told = [j for j in judges() if any(m == "oracle" for m, _ in j.curves)]
     compare("tta_over_oracle", told, lambda j: "oracle", "x, the told one's time over ours")
-    add("accuracy_delta", of([*judges(5), *judges(0.5)], Judge.accuracy_deltas), "points, ours minus dense after the same steps")
+    add(
+        "accuracy_delta",
+        of([*judges(5), *judges(0.5)], Judge.accuracy_deltas),
+        "points, ours minus dense after the same steps",
+    )
     add("accuracy_delta_50x", of(judges(50), Judge.accuracy_deltas), "points")
-    add("accuracy_spread_of_dense", [j.spread_of_dense() for j in judges()], "points between DDP's own seeds")
-    add("accuracy_when_ddp_ends", of(judges(5), Judge.accuracy_when_ddp_ends), "points over DDP's at that moment")
-    errors = [error for record in records.values() for (method, _), one in record.seen.items() if method == "auto" for error in one.errors]
+    add(
+        "accuracy_spread_of_dense",
+        [j.spread_of_dense() for j in judges()],
+        "points between DDP's own seeds",
+    )
+    add(
+        "accuracy_when_ddp_ends",
+        of(judges(5), Judge.accuracy_when_ddp_ends),
+        "points over DDP's at that moment",
+    )
+    errors = [
+        error
+        for record in records.values()
+        for (method, _), one in record.seen.items()
+        if method == "auto"
+        for error in one.errors
+    ]
     add("prediction_error", errors, "of an exchange's time, auto, all studies")
-    add("harm/fast_stable", of(judges(None, "fast_stable"), Judge.slowdowns), "x, time of all steps over plain DDP's")
-    add("composition_error", [abs(check.error) for record in records.values() for check in record.checks], "of the time in full")
+    add(
+        "harm/fast_stable",
+        of(judges(None, "fast_stable"), Judge.slowdowns),
+        "x, time of all steps over plain DDP's",
+    )
+    add(
+        "composition_error",
+        [abs(check.error) for record in records.values() for check in record.checks],
+        "of the time in full",
+    )
     return found
 
 
@@ -183,15 +279,37 @@ def composition_checks(runner: Runner, study: Study) -> list[kept.Check]:
 
 
 def missed(found: list[figures.Figure]) -> list[str]:
-    below = [f"{f.name} {f.value:.4g} < {MARKS[f.name]:g}" for f in found if f.name in MARKS and f.value < MARKS[f.name]]
-    return below + [f"{f.name} {f.value:.4g} > {LIMITS[f.name]:g}" for f in found if f.name in LIMITS and f.value > LIMITS[f.name]]
+    below = [
+        f"{f.name} {f.value:.4g} < {MARKS[f.name]:g}"
+        for f in found
+        if f.name in MARKS and f.value < MARKS[f.name]
+    ]
+    return below + [
+        f"{f.name} {f.value:.4g} > {LIMITS[f.name]:g}"
+        for f in found
+        if f.name in LIMITS and f.value > LIMITS[f.name]
+    ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="evidence", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="the short form, about six minutes; writes build/bench/evidence-quick.json and build/evidence-quick/docs")
-    parser.add_argument("--hours", type=float, default=8.0, help="stop after so long; what has run is kept; 0 makes the document anew from docs/results [8]")
-    parser.add_argument("--again", default="", metavar="METHODS", help="runs of these, by comma, are forgotten first: the library is another one now")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="the short form, about six minutes; writes build/bench/evidence-quick.json and build/evidence-quick/docs",
+    )
+    parser.add_argument(
+        "--hours",
+        type=float,
+        default=8.0,
+        help="stop after so long; what has run is kept; 0 makes the document anew from docs/results [8]",
+    )
+    parser.add_argument(
+        "--again",
+        default="",
+        metavar="METHODS",
+        help="runs of these, by comma, are forgotten first: the library is another one now",
+    )
     parser.add_argument("--studies", type=int, default=len(STUDIES), help="only the first so many")
     asked = parser.parse_args()
     if asked.quick:
@@ -212,7 +330,9 @@ def main() -> int:
 
 def quick(hours: float) -> int:
     folder = FOLDER.with_name("evidence-quick")
-    shutil.rmtree(folder, ignore_errors=True)  # short enough to begin anew: what is tested is today's code
+    shutil.rmtree(
+        folder, ignore_errors=True
+    )  # short enough to begin anew: what is tested is today's code
     runner = Runner(min(3600 * hours, 900), folder)
     docs, wanted = folder / "docs", {QUICK: QUICK_METHODS}
     complete = run(runner, wanted, SEEDS[:1], docs / "results")
@@ -225,19 +345,50 @@ def quick(hours: float) -> int:
     for name in QUICK_METHODS:
         finite = [ratio for ratio in judge.ratios(name) if math.isfinite(ratio)]
         if name != "auto" and finite:
-            found.append(figures.spread(f"tta_over_{name.partition(':')[0]}/quick", finite, "x, too short to mean much"))
+            found.append(
+                figures.spread(
+                    f"tta_over_{name.partition(':')[0]}/quick", finite, "x, too short to mean much"
+                )
+            )
     publish("evidence-quick", docs, wanted, records, found)
     return 0
 
 
-def publish(name: str, docs: Path, wanted: document.Wanted, records: document.Records, found: list[figures.Figure]) -> None:
+def publish(
+    name: str,
+    docs: Path,
+    wanted: document.Wanted,
+    records: document.Records,
+    found: list[figures.Figure],
+) -> None:
     """The table on the terminal, the figures as JSON, the document with its picture."""
     print(figures.show(found))
     studies = {study.name: document.rows(record) for study, record in records.items()}
-    plans = {f"{study.name}, {method}": chosen for study, record in records.items() for method, chosen in record.plans.items()}
-    checks = {study.name: [dataclasses.asdict(check) for check in record.checks] for study, record in records.items() if record.checks}
-    failures = {f"{study.name}, {what}": why for study, record in records.items() for what, why in record.failures.items()}
-    figures.write(name, found, marks=MARKS | LIMITS, missing=document.missing(wanted, records), failures=failures, checks=checks, plans=plans, studies=studies)
+    plans = {
+        f"{study.name}, {method}": chosen
+        for study, record in records.items()
+        for method, chosen in record.plans.items()
+    }
+    checks = {
+        study.name: [dataclasses.asdict(check) for check in record.checks]
+        for study, record in records.items()
+        if record.checks
+    }
+    failures = {
+        f"{study.name}, {what}": why
+        for study, record in records.items()
+        for what, why in record.failures.items()
+    }
+    figures.write(
+        name,
+        found,
+        marks=MARKS | LIMITS,
+        missing=document.missing(wanted, records),
+        failures=failures,
+        checks=checks,
+        plans=plans,
+        studies=studies,
+    )
     document.write(docs, wanted, records, found, missed(found))
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Loss over time. A method that does not look at the network has one loss-by-step, whatever the network, and a step time in each phase:
-the two together are its curve over any timeline. An adaptive method's curve is measured as a whole.
-"""
+"""Loss over time. A method that does not look at the network has one loss-by-step, whatever the
+network, and a step time in each phase: the two together are its curve over any timeline. An
+adaptive method's curve is measured as a whole."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,7 +20,8 @@ class Curve:
     accuracies: tuple[float, ...]
 
     def time_to_loss(self, target: float) -> float | None:
-        """When the loss first falls to the target, between two evaluations by a straight line. None: never."""
+        """When the loss first falls to the target, between two evaluations by a straight line.
+        None: never."""
         before: tuple[float, float] | None = None
         for when, loss in zip(self.times, self.losses, strict=True):
             if loss <= target:
@@ -31,7 +33,9 @@ class Curve:
         return None
 
     def time_to_accuracy(self, target: float) -> float | None:
-        return Curve(self.times, self.steps, tuple(-a for a in self.accuracies), self.accuracies).time_to_loss(-target)
+        return Curve(
+            self.times, self.steps, tuple(-a for a in self.accuracies), self.accuracies
+        ).time_to_loss(-target)
 
     def at_time(self, when: float) -> tuple[float, float]:
         """(loss, accuracy) of the last evaluation up to then."""
@@ -58,13 +62,21 @@ class Curve:
 
     def final_accuracy(self) -> float:
         """Mean over the last tenth of the steps: single evaluations jump."""
-        last = [accuracy for step, accuracy in zip(self.steps, self.accuracies, strict=True) if step > 0.9 * self.steps[-1]]
+        last = [
+            accuracy
+            for step, accuracy in zip(self.steps, self.accuracies, strict=True)
+            if step > 0.9 * self.steps[-1]
+        ]
         return sum(last) / len(last)
 
     def smoothed(self) -> Curve:
-        """Each loss the mean of all that are near, so that a lucky dip does not count as arrival."""
+        """Each loss the mean of all that are near, so that a lucky dip does not count as
+        arrival."""
         reach = min(SMOOTHED_OVER, self.steps[-1] // 20)
-        near = [[i for i, other in enumerate(self.steps) if abs(other - step) <= reach] for step in self.steps]
+        near = [
+            [i for i, other in enumerate(self.steps) if abs(other - step) <= reach]
+            for step in self.steps
+        ]
 
         def mean(values: Sequence[float]) -> tuple[float, ...]:
             return tuple(sum(values[i] for i in some) / len(some) for some in near)
@@ -77,8 +89,14 @@ def measured(result: dict[str, Any]) -> Curve:
     return Curve(tuple(result["ends"][s - 1] for s in steps), steps, losses, accuracies).smoothed()
 
 
-def composed(trained: dict[str, Any], step_times: Sequence[tuple[int, float]], warm: Sequence[tuple[int, float]] = (), warm_steps: int = 0) -> Curve:
-    """step_times: (first step, seconds a step) for each phase; the first `warm_steps` take what `warm` says instead."""
+def composed(
+    trained: dict[str, Any],
+    step_times: Sequence[tuple[int, float]],
+    warm: Sequence[tuple[int, float]] = (),
+    warm_steps: int = 0,
+) -> Curve:
+    """step_times: (first step, seconds a step) for each phase; the first `warm_steps` take what
+    `warm` says instead."""
 
     def duration(step: int) -> float:
         table = warm if step < warm_steps and warm else step_times

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""docs/results.md: a picture, three sentences, tables, method, limits, how to repeat. Every number comes from the runs."""
+"""docs/results.md: a picture, three sentences, tables, method, limits, how to repeat. Every number
+comes from the runs."""
+
 from __future__ import annotations
 
 import math
@@ -20,7 +22,9 @@ Wanted = Mapping[Study, Collection[str]]  # the methods of each study
 def rows(record: kept.Record) -> list[dict[str, object]]:
     """One per method: median times to the targets, accuracy, time in all, and what else it did."""
     judge = Judge(record.curves)
-    return [_row(judge, method, record.seen) for method in dict.fromkeys(m for m, _ in record.curves)]
+    return [
+        _row(judge, method, record.seen) for method in dict.fromkeys(m for m, _ in record.curves)
+    ]
 
 
 def _finite(seconds: float) -> float | None:
@@ -36,11 +40,16 @@ def _row(judge: Judge, method: str, seen: Mapping[tuple[str, int], Seen]) -> dic
     return {
         "method": method,
         "seconds_to_targets": [_finite(t) for t in judge.median_times(method)],
-        "seconds_to_accuracy": _finite(statistics.median(judge.time_to_accuracy(method, seed) for seed in judge.seeds)),
+        "seconds_to_accuracy": _finite(
+            statistics.median(judge.time_to_accuracy(method, seed) for seed in judge.seeds)
+        ),
         "over_ddp": statistics.median(judge.speedups("ddp", method)),
         "worth": judge.worth(method),
         "accuracy": statistics.median(judge.final_accuracy(method, seed) for seed in judge.seeds),
-        "accuracy_when_ddp_ends": statistics.median(curve.at_time(judge.curves["ddp", seed].times[-1])[1] for seed, curve in zip(judge.seeds, curves, strict=True)),
+        "accuracy_when_ddp_ends": statistics.median(
+            curve.at_time(judge.curves["ddp", seed].times[-1])[1]
+            for seed, curve in zip(judge.seeds, curves, strict=True)
+        ),
         "seconds": statistics.median(judge.whole(method, seed) for seed in judge.seeds),
         "bytes_a_step": statistics.median(sent) if sent else None,
         "exposed": statistics.median(one.exposed for one in what),
@@ -60,26 +69,48 @@ def missing(wanted: Wanted, records: Records) -> dict[str, list[str]]:
         failed = {what.partition(",")[0] for what in records[study].failures}
         first = judge.seeds[0]
         absent = [m for m in methods if m not in failed and (m, first) not in judge.curves]
-        short = [f"{m}, longer" for m in judge.late() if m not in failed and judge.curves[m, first].steps[-1] == judge.length]
+        short = [
+            f"{m}, longer"
+            for m in judge.late()
+            if m not in failed and judge.curves[m, first].steps[-1] == judge.length
+        ]
         if absent or short:
             said[study.name] = absent + short
     return said
 
 
-def write(docs: Path, wanted: Wanted, records: Records, found: Sequence[figures.Figure], missed: Sequence[str]) -> None:
+def write(
+    docs: Path,
+    wanted: Wanted,
+    records: Records,
+    found: Sequence[figures.Figure],
+    missed: Sequence[str],
+) -> None:
     headline = next(iter(records), None)  # studies come in the order of what they tell
     if headline is not None:
         (docs / "images").mkdir(parents=True, exist_ok=True)
-        (docs / "images" / "results.svg").write_text(picture.of(Judge(records[headline].curves), headline.name))
+        (docs / "images" / "results.svg").write_text(
+            picture.of(Judge(records[headline].curves), headline.name)
+        )
     by_name = {figure.name: figure for figure in found}
     parts = [
         "# Results\n",
         f"![loss over time, {headline.name}](images/results.svg)\n" if headline else "",
         _sentences(by_name),
-        "## Figures\n\n" + _markdown(["figure", "median", "10 %", "90 %", "unit"], [[f.name, f.value, f.low, f.high, f.unit] for f in found]),
+        "## Figures\n\n"
+        + _markdown(
+            ["figure", "median", "10 %", "90 %", "unit"],
+            [[f.name, f.value, f.low, f.high, f.unit] for f in found],
+        ),
         "Missed: " + ("; ".join(missed) if missed else "nothing") + ".\n",
-        "".join(f"* `{name}`: {why}\n" for name, why in REASONS.items() if any(words.startswith(f"{name} ") for words in missed)),
-        "## Every method\n\nSeconds to plain DDP's own loss at " + ", ".join(f"{100 * t:.0f} %" for t in TARGETS) + " of its steps, and to its accuracy at the last of them; medians over seeds; `-`: never. *Worth*: "
+        "".join(
+            f"* `{name}`: {why}\n"
+            for name, why in REASONS.items()
+            if any(words.startswith(f"{name} ") for words in missed)
+        ),
+        "## Every method\n\nSeconds to plain DDP's own loss at "
+        + ", ".join(f"{100 * t:.0f} %" for t in TARGETS)
+        + " of its steps, and to its accuracy at the last of them; medians over seeds; `-`: never. *Worth*: "
         "of a step, in DDP's: steps to the targets. *kB a step*: sent by rank 0's host. *Exposed*: "
         "share of the time that is not compute. *Prediction error*: of an exchange's time, median. Every run: `docs/results/`.\n",
         *(_study(study.name, rows(record)) for study, record in records.items()),
@@ -94,12 +125,25 @@ def write(docs: Path, wanted: Wanted, records: Records, found: Sequence[figures.
 def _sentences(found: Mapping[str, figures.Figure]) -> str:
     def told(name: str, words: str) -> str:
         figure = found.get(name)
-        return words.format(f"{figure.value:.2g}", f"{figure.low:.2g} to {figure.high:.2g}") if figure else ""
+        return (
+            words.format(f"{figure.value:.2g}", f"{figure.low:.2g} to {figure.high:.2g}")
+            if figure
+            else ""
+        )
 
     lines = [
-        told("tta_over_ddp/c1", "On a network that changes as C1 does, with communication five times compute, training reaches the loss of plain DDP {}x sooner ({})."),
-        told("tta_over_best_peer/c1", "Against the best of fp16, PowerSGD, local SGD, accumulation and the published system it is {}x ({})."),
-        told("accuracy_delta", "After the same number of steps accuracy is {} points from plain DDP's ({})."),
+        told(
+            "tta_over_ddp/c1",
+            "On a network that changes as C1 does, with communication five times compute, training reaches the loss of plain DDP {}x sooner ({}).",
+        ),
+        told(
+            "tta_over_best_peer/c1",
+            "Against the best of fp16, PowerSGD, local SGD, accumulation and the published system it is {}x ({}).",
+        ),
+        told(
+            "accuracy_delta",
+            "After the same number of steps accuracy is {} points from plain DDP's ({}).",
+        ),
     ]
     return " ".join(line for line in lines if line) + "\n"
 
@@ -119,30 +163,73 @@ def _study(name: str, rows: Sequence[Mapping[str, object]]) -> str:
         accuracies = [100 * float(str(row[key])) for key in ("accuracy", "accuracy_when_ddp_ends")]
         sent = None if row["bytes_a_step"] is None else float(str(row["bytes_a_step"])) / 1e3
         targets = list(row["seconds_to_targets"])  # type: ignore[call-overload]
-        body.append([f"`{row['method']}`", *targets, row["seconds_to_accuracy"], row["over_ddp"], row["worth"], *accuracies, row["seconds"], sent, row["exposed"], row["changes"], row["prediction_error"]])
-    columns = ["x over DDP", "worth", "accuracy % after all steps", "when DDP ends", "s in all", "kB a step", "exposed", "changes", "prediction error"]
-    return f"### {name}\n\n" + _markdown(["method", *(f"s to {i}" for i in range(1, len(TARGETS) + 1)), "s to accuracy", *columns], body)
+        body.append(
+            [
+                f"`{row['method']}`",
+                *targets,
+                row["seconds_to_accuracy"],
+                row["over_ddp"],
+                row["worth"],
+                *accuracies,
+                row["seconds"],
+                sent,
+                row["exposed"],
+                row["changes"],
+                row["prediction_error"],
+            ]
+        )
+    columns = [
+        "x over DDP",
+        "worth",
+        "accuracy % after all steps",
+        "when DDP ends",
+        "s in all",
+        "kB a step",
+        "exposed",
+        "changes",
+        "prediction error",
+    ]
+    return f"### {name}\n\n" + _markdown(
+        ["method", *(f"s to {i}" for i in range(1, len(TARGETS) + 1)), "s to accuracy", *columns],
+        body,
+    )
 
 
 def _chosen(records: Records) -> str:
     def shares(of: Mapping[str, float]) -> str:
         return ", ".join(f"{value} {100 * share:.0f} %" for value, share in list(of.items())[:5])
 
-    lines = [[f"{study.name}, {method}", *map(shares, plans.values())] for study, record in records.items() for method, plans in record.plans.items() if plans]
+    lines = [
+        [f"{study.name}, {method}", *map(shares, plans.values())]
+        for study, record in records.items()
+        for method, plans in record.plans.items()
+        if plans
+    ]
     return _markdown(["run", "scheme", "density", "every", "late"], lines)
 
 
 def _published() -> str:
-    rows = [[model, f"{rate:g}", f"{100 * density:g}%", name, theirs, ours, 100 * (ours / theirs - 1)] for model, rate, density, name, theirs, ours in published.cells()]
-    return "## The published table, regenerated\n\nN = 8, 1 ms; times in ms.\n\n" + _markdown(["model", "Gbit/s", "density", "collective", "published", "by its formulas", "deviation %"], rows)
+    rows = [
+        [model, f"{rate:g}", f"{100 * density:g}%", name, theirs, ours, 100 * (ours / theirs - 1)]
+        for model, rate, density, name, theirs, ours in published.cells()
+    ]
+    return "## The published table, regenerated\n\nN = 8, 1 ms; times in ms.\n\n" + _markdown(
+        ["model", "Gbit/s", "density", "collective", "published", "by its formulas", "deviation %"],
+        rows,
+    )
 
 
 def _days(records: Records) -> str:
     together: dict[tuple[str, str], list[str]] = {}
     for study, record in records.items():
         together.setdefault((record.ran, record.note), []).append(study.name)
-    lines = [f"  * {day}: " + ", ".join(names) + (f". {note}" if note else "") + "\n" for (day, note), names in sorted(together.items())]
-    return "* A study runs as a whole on one machine; not all of them ran on the same:\n" + "".join(lines)
+    lines = [
+        f"  * {day}: " + ", ".join(names) + (f". {note}" if note else "") + "\n"
+        for (day, note), names in sorted(together.items())
+    ]
+    return "* A study runs as a whole on one machine; not all of them ran on the same:\n" + "".join(
+        lines
+    )
 
 
 def _missing(what: Mapping[str, Sequence[str]]) -> str:
@@ -151,20 +238,39 @@ def _missing(what: Mapping[str, Sequence[str]]) -> str:
     def told(runs: Sequence[str]) -> str:
         absent = [f"`{run}`" for run in runs if not run.endswith(", longer")]
         late = len(runs) - len(absent)
-        return ", ".join([*absent, *([f"{late} that were late and have not trained on"] if late else [])])
+        return ", ".join(
+            [*absent, *([f"{late} that were late and have not trained on"] if late else [])]
+        )
 
     lines = [f"  * {study}: {told(runs)}\n" for study, runs in what.items()]
-    return "* **Not in yet** (`make evidence` runs it; `build/bench/evidence.json` names each):\n" + "".join(lines) if lines else ""
+    return (
+        "* **Not in yet** (`make evidence` runs it; `build/bench/evidence.json` names each):\n"
+        + "".join(lines)
+        if lines
+        else ""
+    )
 
 
 def _checks(records: Records) -> str:
-    lines = [[study.name, f"`{check.method}`", check.composed, check.in_full, 100 * check.error] for study, record in records.items() for check in record.checks]
-    table = _markdown(["study", "method", "composed s", "in full s", "error %"], lines) if lines else "Not checked yet.\n"
+    lines = [
+        [study.name, f"`{check.method}`", check.composed, check.in_full, 100 * check.error]
+        for study, record in records.items()
+        for check in record.checks
+    ]
+    table = (
+        _markdown(["study", "method", "composed s", "in full s", "error %"], lines)
+        if lines
+        else "Not checked yet.\n"
+    )
     return "\nComposed against run in full:\n\n" + table
 
 
 def _failures(records: Records) -> str:
-    lines = [f"* {study.name}, {what}: {why.splitlines()[-1] if why else ''}" for study, record in records.items() for what, why in record.failures.items()]
+    lines = [
+        f"* {study.name}, {what}: {why.splitlines()[-1] if why else ''}"
+        for study, record in records.items()
+        for what, why in record.failures.items()
+    ]
     return "## Runs that failed\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What the adaptive methods chose, over the steps of each study: collectives and densities, as in the published figures 7 and 8."""
+"""What the adaptive methods chose, over the steps of each study: collectives and densities, as in
+the published figures 7 and 8."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -10,7 +12,9 @@ from evidence.study import Study
 from pliant import runlog
 
 
-Plans = Mapping[str, Mapping[str, float]]  # "scheme", "density", "every", "late" -> value -> share of steps
+Plans = Mapping[
+    str, Mapping[str, float]
+]  # "scheme", "density", "every", "late" -> value -> share of steps
 
 
 def of(runner: Runner, study: Study, method: str, seeds: Iterable[int]) -> Plans:
@@ -39,7 +43,9 @@ def _scheme(plan: str) -> str:
 
 
 def _word(plan: str, key: str, otherwise: str) -> str:
-    return next((word.removeprefix(key) for word in plan.split() if word.startswith(key)), otherwise)
+    return next(
+        (word.removeprefix(key) for word in plan.split() if word.startswith(key)), otherwise
+    )
 
 
 def _shares(values: Iterable[str]) -> dict[str, float]:

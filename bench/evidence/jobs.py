@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What is trained: a CNN and a small ResNet on Fashion-MNIST with SGD, a small transformer on text with AdamW.
+"""What is trained: a CNN and a small ResNet on Fashion-MNIST with SGD, a small transformer on text
+with AdamW.
 
-A job is deterministic given its seed, its rank and the step: batches are drawn by a generator of their own. Learning rates are tuned
-for plain DDP (`tune.py`), so that no method wins by acting as a better learning rate.
-"""
+A job is deterministic given its seed, its rank and the step: batches are drawn by a generator of
+their own. Learning rates are tuned for plain DDP (`tune.py`), so that no method wins by acting as a
+better learning rate."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -30,14 +32,17 @@ class Job:
     rate: float
     steps: int
     tested: int  # samples of the test set that are evaluated
-    # The model of the published system whose load on the network this one stands for: bandwidth is scaled by the sizes' ratio.
+    # The model of the published system whose load on the network this one stands for: bandwidth is
+    # scaled by the sizes' ratio.
     stands_for: int = 11_690_000  # parameters of its ResNet18
 
     def model(self, seed: int) -> nn.Module:
         torch.manual_seed(seed)
         return self.make_model()
 
-    def optimize(self, parameters: Iterator[nn.Parameter], rate: float | None = None) -> torch.optim.Optimizer:
+    def optimize(
+        self, parameters: Iterator[nn.Parameter], rate: float | None = None
+    ) -> torch.optim.Optimizer:
         rate = self.rate if rate is None else rate
         if self.optimizer == "sgd":
             return torch.optim.SGD(parameters, lr=rate, momentum=0.9, weight_decay=5e-4)
@@ -49,7 +54,8 @@ class Job:
 
 
 class Batches:
-    """The batch of a step is drawn from the whole training set; ranks and seeds draw differently, methods alike."""
+    """The batch of a step is drawn from the whole training set; ranks and seeds draw differently,
+    methods alike."""
 
     def __init__(self, job: Job, seed: int, rank: int) -> None:
         self._inputs, self._answers = job.load("train")
@@ -83,12 +89,15 @@ def evaluate(job: Job, model: nn.Module) -> tuple[float, float]:
 def _fashion(split: str) -> tuple[torch.Tensor, torch.Tensor]:
     found = data.load()
     if not found.real:
-        raise FileNotFoundError(f"Fashion-MNIST comes from Debian's package {data.PACKAGE} (apt-get install {data.PACKAGE})")
+        raise FileNotFoundError(
+            f"Fashion-MNIST comes from Debian's package {data.PACKAGE} (apt-get install {data.PACKAGE})"
+        )
     return (found.train if split == "train" else found.test).at(slice(None))
 
 
 class ToSequence(nn.Module):
-    """Logits of one answer per sample, as a sequence of length one: the loss is the same for all jobs."""
+    """Logits of one answer per sample, as a sequence of length one: the loss is the same for all
+    jobs."""
 
     def forward(self, logits: torch.Tensor) -> torch.Tensor:
         return logits.unsqueeze(1)
@@ -108,7 +117,13 @@ class Block(nn.Module):
             nn.Conv2d(inside, outside, 3, stride, 1, bias=False), nn.BatchNorm2d(outside), nn.ReLU(),
             nn.Conv2d(outside, outside, 3, 1, 1, bias=False), nn.BatchNorm2d(outside),
         )  # fmt: skip
-        self.past = nn.Identity() if stride == 1 else nn.Sequential(nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside))
+        self.past = (
+            nn.Identity()
+            if stride == 1
+            else nn.Sequential(
+                nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)
+            )
+        )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return functional.relu(self.way(x) + self.past(x))
@@ -126,7 +141,9 @@ def _resnet() -> nn.Module:
 
 def _text(split: str) -> tuple[torch.Tensor, torch.Tensor]:
     if not TEXTS.is_dir():
-        raise FileNotFoundError(f"{TEXTS}: the text comes from Debian's package fortunes (apt-get install fortunes)")
+        raise FileNotFoundError(
+            f"{TEXTS}: the text comes from Debian's package fortunes (apt-get install fortunes)"
+        )
     files = sorted(path for path in TEXTS.iterdir() if path.suffix == "" and path.is_file())
     text = "".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
     codes = torch.tensor([min(max(ord(letter) - 31, 0), 96) for letter in text])
@@ -142,20 +159,30 @@ class Transformer(nn.Module):
         super().__init__()
         self.letters = nn.Embedding(97, width)
         self.places = nn.Parameter(torch.randn(CONTEXT, width) * 0.02)
-        layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True
+        )
         self.layers = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.norm = nn.LayerNorm(width)
         self.out = nn.Linear(width, 97)
-        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(CONTEXT), persistent=False)
+        self.register_buffer(
+            "mask", nn.Transformer.generate_square_subsequent_mask(CONTEXT), persistent=False
+        )
 
     def forward(self, codes: torch.Tensor) -> torch.Tensor:
-        return self.out(self.norm(self.layers(self.letters(codes) + self.places, mask=self.mask, is_causal=True)))
+        return self.out(
+            self.norm(
+                self.layers(self.letters(codes) + self.places, mask=self.mask, is_causal=True)
+            )
+        )
 
 
 _cache: dict[tuple[str, str], tuple[torch.Tensor, torch.Tensor]] = {}
 
 
-def _once(name: str, load: Callable[[str], tuple[torch.Tensor, torch.Tensor]]) -> Callable[[str], tuple[torch.Tensor, torch.Tensor]]:
+def _once(
+    name: str, load: Callable[[str], tuple[torch.Tensor, torch.Tensor]]
+) -> Callable[[str], tuple[torch.Tensor, torch.Tensor]]:
     def cached(split: str) -> tuple[torch.Tensor, torch.Tensor]:
         if (name, split) not in _cache:
             _cache[name, split] = load(split)

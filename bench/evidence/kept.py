@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Every run in a small form, a file for each study: what the tables are made of outlives the machine that made them.
+"""Every run in a small form, a file for each study: what the tables are made of outlives the
+machine that made them.
 
-Figures, tables and the picture are made of these files and nothing else: whoever has the repository can make them anew, and a study that runs
-again replaces its own numbers and no others.
-"""
+Figures, tables and the picture are made of these files and nothing else: whoever has the repository
+can make them anew, and a study that runs again replaces its own numbers and no others."""
+
 from __future__ import annotations
 
 import json
@@ -52,17 +53,48 @@ class Record:
 def write(folder: Path, study: Study, record: Record) -> None:
     """Rounds: what is read again is not quite what was written."""
     folder.mkdir(parents=True, exist_ok=True)
-    checks = [{**asdict(check), "composed": round(check.composed, 3), "in_full": round(check.in_full, 3)} for check in record.checks]
-    facts = {"study": study.name, "ran": record.ran, "compute": study.compute, "stretch": record.stretch, "note": record.note}
-    head = {**facts, "plans": record.plans, "checks": checks, "failures": record.failures, "curve": ["step", "seconds", "loss", "accuracy"]}
+    checks = [
+        {**asdict(check), "composed": round(check.composed, 3), "in_full": round(check.in_full, 3)}
+        for check in record.checks
+    ]
+    facts = {
+        "study": study.name,
+        "ran": record.ran,
+        "compute": study.compute,
+        "stretch": record.stretch,
+        "note": record.note,
+    }
+    head = {
+        **facts,
+        "plans": record.plans,
+        "checks": checks,
+        "failures": record.failures,
+        "curve": ["step", "seconds", "loss", "accuracy"],
+    }
     lines = [json.dumps(head)]
     for (method, seed), curve in record.curves.items():
         last = len(curve.steps) - 1
         chosen = sorted({round(i * last / (POINTS - 1)) for i in range(POINTS)})
-        points = [[curve.steps[i], round(curve.times[i], 2), round(curve.losses[i], 4), round(curve.accuracies[i], 4)] for i in chosen]
+        points = [
+            [
+                curve.steps[i],
+                round(curve.times[i], 2),
+                round(curve.losses[i], 4),
+                round(curve.accuracies[i], 4),
+            ]
+            for i in chosen
+        ]
         one = record.seen[method, seed]
         errors = [round(error, 4) for error in _deciles(one.errors)]
-        run = {"method": method, "seed": seed, "bytes_a_step": one.sent and round(one.sent), "exposed": round(one.exposed, 3), "changes": one.changes, "errors": errors, "curve": points}
+        run = {
+            "method": method,
+            "seed": seed,
+            "bytes_a_step": one.sent and round(one.sent),
+            "exposed": round(one.exposed, 3),
+            "changes": one.changes,
+            "errors": errors,
+            "curve": points,
+        }
         lines.append(json.dumps(run))
     _path(folder, study).write_text("\n".join(lines) + "\n")
 
@@ -80,7 +112,16 @@ def read(folder: Path, study: Study) -> Record | None:
         steps, times, losses, accuracies = zip(*run["curve"], strict=True)
         curves[key] = Curve(times, steps, losses, accuracies)
         seen[key] = Seen(run["bytes_a_step"], run["exposed"], run["changes"], run["errors"])
-    return Record(curves, seen, head["plans"], [Check(**check) for check in head["checks"]], head["failures"], head["stretch"], head["ran"], head["note"])
+    return Record(
+        curves,
+        seen,
+        head["plans"],
+        [Check(**check) for check in head["checks"]],
+        head["failures"],
+        head["stretch"],
+        head["ran"],
+        head["note"],
+    )
 
 
 def read_all(folder: Path, studies: Iterable[Study]) -> dict[Study, Record]:
@@ -94,4 +135,8 @@ def _path(folder: Path, study: Study) -> Path:
 
 
 def _deciles(errors: list[float]) -> list[float]:
-    return statistics.quantiles(errors, n=DECILES, method="inclusive") if len(errors) > DECILES else errors
+    return (
+        statistics.quantiles(errors, n=DECILES, method="inclusive")
+        if len(errors) > DECILES
+        else errors
+    )

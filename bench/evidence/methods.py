@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""How ranks average: what people use today, our plans held fixed, the published system, and ours choosing by itself.
+"""How ranks average: what people use today, our plans held fixed, the published system, and ours
+choosing by itself.
 
 A method is made from a DDP model and its optimizer on every rank, and then runs the loop's steps.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -21,12 +23,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 import pliant
 
-# PowerSGD and local SGD start after this many plain steps, as their documentation advises (it says ten per cent of training).
+# PowerSGD and local SGD start after this many plain steps, as their documentation advises (it says
+# ten per cent of training).
 WARM = 64
 
 
 class Loop:
-    """One rank's way through the steps. `begin`, then backward by the caller, then `end`; `link` when the network is known to change."""
+    """One rank's way through the steps. `begin`, then backward by the caller, then `end`; `link`
+    when the network is known to change."""
 
     accumulate = 1  # backwards per optimizer step
     averager: pliant.Averager | None = None
@@ -54,9 +58,17 @@ class Loop:
 
 
 class PowerSGD(Loop):
-    def __init__(self, ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, rank: int) -> None:
+    def __init__(
+        self, ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, rank: int
+    ) -> None:
         super().__init__(ddp, optimizer)
-        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=WARM, warm_start=True, use_error_feedback=True)
+        state = powerSGD_hook.PowerSGDState(
+            None,
+            matrix_approximation_rank=rank,
+            start_powerSGD_iter=WARM,
+            warm_start=True,
+            use_error_feedback=True,
+        )
         ddp.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
 
 
@@ -67,20 +79,36 @@ class Fp16(Loop):
 
 
 class LocalSGD(Loop):
-    """torch's own: gradients are averaged in the first steps, then parameters every `period` steps. Its averager acts a step after each
-    multiple of the period; begun a step sooner it acts where models are evaluated, which would else be one rank's own."""
+    """torch's own: gradients are averaged in the first steps, then parameters every `period` steps.
+    Its averager acts a step after each multiple of the period; begun a step sooner it acts where
+    models are evaluated, which would else be one rank's own."""
 
-    def __init__(self, ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, period: int) -> None:
+    def __init__(
+        self, ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, period: int
+    ) -> None:
         super().__init__(ddp, optimizer)
-        state = local.PostLocalSGDState(process_group=None, subgroup=dist.new_group([dist.get_rank()], use_local_synchronization=True), start_localSGD_iter=WARM)
+        state = local.PostLocalSGDState(
+            process_group=None,
+            subgroup=dist.new_group([dist.get_rank()], use_local_synchronization=True),
+            start_localSGD_iter=WARM,
+        )
         ddp.register_comm_hook(state, local.post_localSGD_hook)
-        self.optimizer = PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(period=period, warmup_steps=WARM - 1))
+        self.optimizer = PostLocalSGDOptimizer(
+            optimizer, PeriodicModelAverager(period=period, warmup_steps=WARM - 1)
+        )
 
 
 class Accumulate(Loop):
-    """One exchange of the mean gradient of so many batches. The rate may be raised, as people do with larger batches."""
+    """One exchange of the mean gradient of so many batches. The rate may be raised, as people do
+    with larger batches."""
 
-    def __init__(self, ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, times: int, rate: float) -> None:
+    def __init__(
+        self,
+        ddp: DistributedDataParallel,
+        optimizer: torch.optim.Optimizer,
+        times: int,
+        rate: float,
+    ) -> None:
         super().__init__(ddp, optimizer)
         self.accumulate = times
         for group in optimizer.param_groups:
@@ -95,7 +123,15 @@ class Accumulate(Loop):
 
 
 class Pliant(Loop):
-    def __init__(self, ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, plan: str, *, log: str | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        ddp: DistributedDataParallel,
+        optimizer: torch.optim.Optimizer,
+        plan: str,
+        *,
+        log: str | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(ddp, optimizer)
         self.averager = pliant.attach(ddp, optimizer, plan, log=log, **options)
 
@@ -112,7 +148,13 @@ class Pliant(Loop):
 class Scripted(Pliant):
     """A plan for each phase, decided beforehand: the published system, told the network."""
 
-    def __init__(self, ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, plans: list[str], **options: Any) -> None:
+    def __init__(
+        self,
+        ddp: DistributedDataParallel,
+        optimizer: torch.optim.Optimizer,
+        plans: list[str],
+        **options: Any,
+    ) -> None:
         super().__init__(ddp, optimizer, plans[0], **options)
         self._plans = plans
 
@@ -127,7 +169,9 @@ class Warmed(Pliant):
 
     STEPS = 100
 
-    def __init__(self, ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, plan: str) -> None:
+    def __init__(
+        self, ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, plan: str
+    ) -> None:
         super().__init__(ddp, optimizer, "gradients dense")
         self._plan = plan
 
@@ -141,7 +185,13 @@ class Warmed(Pliant):
 class Told(Pliant):
     """Auto that is told the true link instead of measuring it."""
 
-    def __init__(self, ddp: DistributedDataParallel, optimizer: torch.optim.Optimizer, links: list[str], **options: Any) -> None:
+    def __init__(
+        self,
+        ddp: DistributedDataParallel,
+        optimizer: torch.optim.Optimizer,
+        links: list[str],
+        **options: Any,
+    ) -> None:
         super().__init__(ddp, optimizer, "auto", **options)
         self._links = links
         self.enter(0)
@@ -169,8 +219,12 @@ class Method:
 
 def _static(plan: str) -> Method:
     words = plan.split()
-    every = next((int(word.removeprefix("every=")) for word in words if word.startswith("every=")), 1)
-    return Method("static: " + plan, lambda ddp, optimizer: Pliant(ddp, optimizer, plan), "static", every)
+    every = next(
+        (int(word.removeprefix("every=")) for word in words if word.startswith("every=")), 1
+    )
+    return Method(
+        "static: " + plan, lambda ddp, optimizer: Pliant(ddp, optimizer, plan), "static", every
+    )
 
 
 CODED = "values=int8 indices=rice"

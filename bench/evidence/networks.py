@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The networks, as phases that a job enters by its step: the same steps see the same network whatever the method.
+"""The networks, as phases that a job enters by its step: the same steps see the same network
+whatever the method.
 
-Links are those of the published system at the size of its ResNet18. They become ours in two steps. Bandwidth is scaled by the sizes of the
-models, ours over theirs, so that a model's bytes take as long as theirs would. Then latency and byte time together are stretched until plain
-DDP's communication, averaged over the network's steps and measured in the lab (`study.stretch`), is the wanted multiple of compute (`load`):
-what decides between plans, latency over byte time, stays what it was.
-"""
+Links are those of the published system at the size of its ResNet18. They become ours in two steps.
+Bandwidth is scaled by the sizes of the models, ours over theirs, so that a model's bytes take as
+long as theirs would. Then latency and byte time together are stretched until plain DDP's
+communication, averaged over the network's steps and measured in the lab (`study.stretch`), is the
+wanted multiple of compute (`load`): what decides between plans, latency over byte time, stays what
+it was."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -48,7 +51,9 @@ class Network:
 
 def _network(name: str, *phases: tuple[float, Link]) -> Network:
     total = sum(share for share, _ in phases)
-    return Network(name, tuple(link for _, link in phases), tuple(share / total for share, _ in phases))
+    return Network(
+        name, tuple(link for _, link in phases), tuple(share / total for share, _ in phases)
+    )
 
 
 def _c2() -> Network:
@@ -58,7 +63,13 @@ def _c2() -> Network:
     return _network("c2", *((4.0, link) for link in [*up, *reversed(up)]), (2.0, up[0]))
 
 
-C1 = _network("c1", (12, Link(1e-3, 25 * GBIT)), (12, Link(1e-3, 1 * GBIT)), (12, Link(50e-3, 1 * GBIT)), (14, Link(50e-3, 25 * GBIT)))
+C1 = _network(
+    "c1",
+    (12, Link(1e-3, 25 * GBIT)),
+    (12, Link(1e-3, 1 * GBIT)),
+    (12, Link(50e-3, 1 * GBIT)),
+    (14, Link(50e-3, 25 * GBIT)),
+)
 NETWORKS = {
     network.name: network
     for network in (
@@ -78,8 +89,13 @@ def dense_time(link: Link, entries: int, ranks: int) -> float:
     return 2 * (ranks - 1) * link.latency + 2 * (ranks - 1) / ranks * 32 * entries / link.rate
 
 
-def stretch_for(network: Network, load: float, compute: float, entries: int, ranks: int, stands_for: int) -> float:
-    natural = sum(share * dense_time(_worst(link).scaled(entries / stands_for, 1), entries, ranks) for share, link in zip(network.shares, network.links, strict=True))
+def stretch_for(
+    network: Network, load: float, compute: float, entries: int, ranks: int, stands_for: int
+) -> float:
+    natural = sum(
+        share * dense_time(_worst(link).scaled(entries / stands_for, 1), entries, ranks)
+        for share, link in zip(network.shares, network.links, strict=True)
+    )
     return load * compute / natural
 
 

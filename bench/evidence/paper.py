@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The published system, in its strongest form: told the true network, its exploration free of charge. Its three collectives in its formats
-(plain floats, 32-bit indices; its own 64-bit ones would only be slower), chosen by its cost formulas, at the density where the knee of
-(time, 1/gain) lies. Gains are measured beforehand, one short run for each of its densities.
-"""
+"""The published system, in its strongest form: told the true network, its exploration free of
+charge. Its three collectives in its formats (plain floats, 32-bit indices; its own 64-bit ones
+would only be slower), chosen by its cost formulas, at the density where the knee of (time, 1/gain)
+lies. Gains are measured beforehand, one short run for each of its densities."""
+
 from __future__ import annotations
 
 import math
@@ -42,18 +43,29 @@ def choose(link: Link, entries: int, ranks: int, gains: Mapping[float, float]) -
     for density in DENSITIES:
         by_collective = times(link, entries, density, ranks)
         collective = min(by_collective, key=by_collective.__getitem__)
-        candidates.append(Candidate(density, collective, by_collective[collective], 1 / gains[density]))
+        candidates.append(
+            Candidate(density, collective, by_collective[collective], 1 / gains[density])
+        )
     return knee(candidates)
 
 
 def knee(candidates: list[Candidate]) -> Candidate:
     """Both objectives scaled to the front's own range; the point with the least sum."""
-    front = [c for c in candidates if not any(o.seconds <= c.seconds and o.cost <= c.cost and o != c for o in candidates)]
+    front = [
+        c
+        for c in candidates
+        if not any(o.seconds <= c.seconds and o.cost <= c.cost and o != c for o in candidates)
+    ]
 
     def scaled(value: float, every: list[float]) -> float:
         return 0.0 if max(every) == min(every) else (value - min(every)) / (max(every) - min(every))
 
-    return min(front, key=lambda c: scaled(c.seconds, [o.seconds for o in front]) + scaled(c.cost, [o.cost for o in front]))
+    return min(
+        front,
+        key=lambda c: (
+            scaled(c.seconds, [o.seconds for o in front]) + scaled(c.cost, [o.cost for o in front])
+        ),
+    )
 
 
 def plan_of(chosen: Candidate) -> str:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The published table of communication times, all 108 cells, from our model: 4 models x 3 rates x 3 densities x 3 collectives."""
+"""The published table of communication times, all 108 cells, from our model: 4 models x 3 rates x 3
+densities x 3 collectives."""
+
 from __future__ import annotations
 
 import exchange as paper_bench
@@ -15,8 +17,16 @@ def cells() -> list[tuple[str, float, float, str, float, float]]:
     rows: list[tuple[str, float, float, str, float, float]] = []
     for (model, rate), by_density in paper_bench.PAPER.items():
         for density, published in zip(paper_bench.DENSITIES.values(), by_density, strict=True):
-            ours = paper.times(Link(paper_bench.LATENCY, rate * GBIT), round(paper_bench.MODELS[model]), density, paper_bench.RANKS)
-            rows += [(model, rate, density, name, value, 1e3 * ours[name]) for name, value in zip(COLLECTIVES, published, strict=True)]
+            ours = paper.times(
+                Link(paper_bench.LATENCY, rate * GBIT),
+                round(paper_bench.MODELS[model]),
+                density,
+                paper_bench.RANKS,
+            )
+            rows += [
+                (model, rate, density, name, value, 1e3 * ours[name])
+                for name, value in zip(COLLECTIVES, published, strict=True)
+            ]
     return rows
 
 
@@ -28,6 +38,8 @@ def figures_of_the_table() -> list[figures.Figure]:
         three = rows[i : i + 3]
         winners += min(three, key=lambda row: row[4])[3] == min(three, key=lambda row: row[5])[3]
     return [
-        figures.spread("published_table_deviation", deviations, f"of the published time, {len(rows)} cells"),
+        figures.spread(
+            "published_table_deviation", deviations, f"of the published time, {len(rows)} cells"
+        ),
         figures.exact("published_table_same_winner", winners, f"of {len(rows) // 3} rows"),
     ]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""One rank of some runs over the same network: `python -m evidence.rank SPEC.json ...`. Rank 0 writes the results."""
+"""One rank of some runs over the same network: `python -m evidence.rank SPEC.json ...`. Rank 0
+writes the results."""
+
 from __future__ import annotations
 
 import gc
@@ -44,9 +46,14 @@ class Lab:
 
 
 def sent() -> int:
-    """Bytes that this host's interfaces have sent: every method is counted alike, with what TCP adds."""
+    """Bytes that this host's interfaces have sent: every method is counted alike, with what TCP
+    adds."""
     lines = Path("/proc/net/dev").read_text().splitlines()[2:]
-    return sum(int(counters.split()[8]) for name, counters in (line.split(":") for line in lines) if name.strip() != "lo")
+    return sum(
+        int(counters.split()[8])
+        for name, counters in (line.split(":") for line in lines)
+        if name.strip() != "lo"
+    )
 
 
 class Rank:
@@ -64,7 +71,9 @@ class Rank:
     def _loop(self, optimizer: torch.optim.Optimizer) -> methods.Loop:
         spec, log = self.spec, {"log": self.spec.log or None}
         if spec.method == "paper":
-            return methods.Scripted(self.ddp, optimizer, [phase.plan for phase in spec.phases], **log)
+            return methods.Scripted(
+                self.ddp, optimizer, [phase.plan for phase in spec.phases], **log
+            )
         if spec.method == "oracle":
             return methods.Told(self.ddp, optimizer, [phase.link for phase in spec.phases], **log)
         if spec.method == "auto":
@@ -108,9 +117,17 @@ class Rank:
             ends.append(time.perf_counter() - begin)
             if self.rank == 0 and (number + 1) % spec.snapshot_every == 0:
                 snapshots.append((number + 1, self.loop.parameters()))
-        return {"ends": ends, "losses": losses, "sent": sent() - before, "curve": self._curve(snapshots), **self._counters()}
+        return {
+            "ends": ends,
+            "losses": losses,
+            "sent": sent() - before,
+            "curve": self._curve(snapshots),
+            **self._counters(),
+        }
 
-    def _curve(self, snapshots: list[tuple[int, list[torch.Tensor]]]) -> list[tuple[int, float, float]]:
+    def _curve(
+        self, snapshots: list[tuple[int, list[torch.Tensor]]]
+    ) -> list[tuple[int, float, float]]:
         """(steps, loss, accuracy)."""
         model = self.job.model(self.spec.seed)
         curve = []
@@ -120,7 +137,8 @@ class Rank:
         return curve
 
     def time(self) -> dict[str, Any]:
-        """Step time in each phase. Methods that begin with plain steps have them before, over the network that takes least time."""
+        """Step time in each phase. Methods that begin with plain steps have them before, over the
+        network that takes least time."""
         number = 0
         self.enter(min(range(len(self.spec.phases)), key=lambda i: self.spec.phases[i].hardness()))
         paced, self.pace.compute = self.pace.compute, 0.0
@@ -141,14 +159,29 @@ class Rank:
                 number += 1
                 if i >= SETTLE:
                     durations.append(time.perf_counter() - begin)
-            timed.append({"mean": statistics.fmean(durations), "median": statistics.median(durations), "deviation": statistics.stdev(durations), "sent": (sent() - before) / TIMED})
+            timed.append(
+                {
+                    "mean": statistics.fmean(durations),
+                    "median": statistics.median(durations),
+                    "deviation": statistics.stdev(durations),
+                    "sent": (sent() - before) / TIMED,
+                }
+            )
         return {"timed": timed, **self._counters()}
 
     def _counters(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"forwards": self.pace.forwards, "late_forwards": self.pace.late_forwards}
+        found: dict[str, Any] = {
+            "forwards": self.pace.forwards,
+            "late_forwards": self.pace.late_forwards,
+        }
         if self.loop.averager is not None:
             summary = self.loop.averager.summary()
-            found |= {"bytes": summary.bytes_sent, "gain": summary.gain, "plan": summary.plan, "decisions": summary.decisions}
+            found |= {
+                "bytes": summary.bytes_sent,
+                "gain": summary.gain,
+                "plan": summary.plan,
+                "decisions": summary.decisions,
+            }
         return found
 
 

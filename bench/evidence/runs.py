@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Runs, each a file in build/evidence: what is there already is read, what is missing is run, in the lab or on loopback."""
+"""Runs, each a file in build/evidence: what is there already is read, what is missing is run, in
+the lab or on loopback."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -25,7 +27,8 @@ class TimeIsUp(Exception):
 
 
 class Runner:
-    """Runs that share a network share their processes too: importing torch and reading the data takes as long as many a run."""
+    """Runs that share a network share their processes too: importing torch and reading the data
+    takes as long as many a run."""
 
     def __init__(self, budget: float, folder: Path = FOLDER) -> None:
         self._end = time.monotonic() + budget
@@ -42,12 +45,19 @@ class Runner:
         return dict(json.loads(self._out(spec).read_text()))
 
     def prepare(self, wanted: Iterable[specs.Spec]) -> None:
-        """Runs what is missing of these. One that fails is noted, and the others go on without it."""
+        """Runs what is missing of these. One that fails is noted, and the others go on without
+        it."""
         batches: dict[tuple[int, str], list[specs.Spec]] = {}
         for spec in dict.fromkeys(wanted):
-            batches.setdefault((spec.hosts, specs.timeline(spec) if spec.phases else ""), []).append(spec)
+            batches.setdefault(
+                (spec.hosts, specs.timeline(spec) if spec.phases else ""), []
+            ).append(spec)
         for batch in batches.values():
-            while missing := [spec for spec in batch if not self._out(spec).exists() and _name(spec) not in self.failed]:
+            while missing := [
+                spec
+                for spec in batch
+                if not self._out(spec).exists() and _name(spec) not in self.failed
+            ]:
                 self._run(missing)
 
     def forget(self, methods: Collection[str]) -> None:
@@ -69,16 +79,30 @@ class Runner:
         first = batch[0]
         paths = []
         for spec in batch:
-            log = self.log_of(spec) if spec.method in ("auto", "auto-gradients", "oracle", "paper") and spec.phases else ""
+            log = (
+                self.log_of(spec)
+                if spec.method in ("auto", "auto-gradients", "oracle", "paper") and spec.phases
+                else ""
+            )
             paths.append(self.folder / f"{_name(spec)}.spec.json")
-            specs.write(dataclasses.replace(spec, out=str(self._out(spec)), log=str(log)), paths[-1])
+            specs.write(
+                dataclasses.replace(spec, out=str(self._out(spec)), log=str(log)), paths[-1]
+            )
         where = f"{len(first.phases)} phases" if first.phases else "loopback"
         more = f" and {len(batch) - 1} more" if len(batch) > 1 else ""
-        print(f"{time.strftime('%H:%M:%S')} {first.mode} {first.job}, {first.method}, seed {first.seed}{more}, {where} ...", file=sys.stderr, flush=True)
+        print(
+            f"{time.strftime('%H:%M:%S')} {first.mode} {first.job}, {first.method}, seed {first.seed}{more}, {where} ...",
+            file=sys.stderr,
+            flush=True,
+        )
         begin = time.monotonic()
         command = [sys.executable, "-m", "evidence.rank", *map(str, paths)]
         try:
-            said = self._in_the_lab(first, command, left) if first.phases else _on_loopback(first.hosts, command, left)
+            said = (
+                self._in_the_lab(first, command, left)
+                if first.phases
+                else _on_loopback(first.hosts, command, left)
+            )
         except subprocess.TimeoutExpired:
             raise TimeIsUp from None
         print(f"         {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
@@ -91,11 +115,31 @@ class Runner:
     def _in_the_lab(self, spec: specs.Spec, command: list[str], limit: float) -> str:
         timeline = self.folder / f"{_name(spec)}.toml"
         timeline.write_text(specs.timeline(spec))
-        lab = [str(LAB), "run", "--hosts", str(spec.hosts), "--timeline", str(timeline), "--by-name", "--timeout", f"{limit:.0f}s"]
+        lab = [
+            str(LAB),
+            "run",
+            "--hosts",
+            str(spec.hosts),
+            "--timeline",
+            str(timeline),
+            "--by-name",
+            "--timeout",
+            f"{limit:.0f}s",
+        ]
         if spec.mode == "train":
             lab += ["--truth", str(self.folder / f"{_name(spec)}.truth.jsonl")]
-        done = subprocess.run([*lab, "--", *command], env=_environment(), capture_output=True, text=True, timeout=limit + 60)
-        return f"exit {done.returncode}\n{done.stdout[-1500:]}\n{done.stderr[-1500:]}" if done.returncode else ""
+        done = subprocess.run(
+            [*lab, "--", *command],
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            timeout=limit + 60,
+        )
+        return (
+            f"exit {done.returncode}\n{done.stdout[-1500:]}\n{done.stderr[-1500:]}"
+            if done.returncode
+            else ""
+        )
 
 
 def _name(spec: specs.Spec) -> str:
@@ -103,7 +147,11 @@ def _name(spec: specs.Spec) -> str:
 
 
 def _environment() -> dict[str, str]:
-    packages = [figures.ROOT / "build" / "release" / "python", figures.ROOT / "python", figures.ROOT / "bench"]
+    packages = [
+        figures.ROOT / "build" / "release" / "python",
+        figures.ROOT / "python",
+        figures.ROOT / "bench",
+    ]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, packages)), "OMP_NUM_THREADS": "1"}
 
 
@@ -111,9 +159,20 @@ def _on_loopback(ranks: int, command: list[str], limit: float) -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    common = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+    common = {
+        "WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
     processes = [
-        subprocess.Popen(command, env={**_environment(), **common, "RANK": str(r), "LOCAL_RANK": str(r)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        subprocess.Popen(
+            command,
+            env={**_environment(), **common, "RANK": str(r), "LOCAL_RANK": str(r)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         for r in range(ranks)
     ]
     try:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a method did beside learning: bytes, time beyond compute, changes of plan, how well it foresaw its exchanges."""
+"""What a method did beside learning: bytes, time beyond compute, changes of plan, how well it
+foresaw its exchanges."""
+
 from __future__ import annotations
 
 import statistics
@@ -20,7 +22,9 @@ class Seen:
     sent: float | None  # bytes a step, by rank 0's host
     exposed: float  # share of the time that is not compute
     changes: int | None = None  # of plan
-    errors: list[float] = field(default_factory=list)  # of the predicted exchange, of what it took; absolute
+    errors: list[float] = field(
+        default_factory=list
+    )  # of the predicted exchange, of what it took; absolute
 
 
 def of(runner: Runner, study: Study, method: str, seed: int, curve: Curve) -> Seen:
@@ -32,8 +36,12 @@ def of(runner: Runner, study: Study, method: str, seed: int, curve: Curve) -> Se
         return Seen(statistics.fmean(sent) if None not in sent else None, exposed)
     spec = study.full(runner, method, seed)
     log = runlog.read(runner.log_of(spec))
-    errors = [abs(step.predicted / step.seen - 1) for step in log.steps if step.predicted and step.seen]
-    return Seen(runner.result(spec)["sent"] / spec.steps, exposed, log.moves().count("changed"), errors)
+    errors = [
+        abs(step.predicted / step.seen - 1) for step in log.steps if step.predicted and step.seen
+    ]
+    return Seen(
+        runner.result(spec)["sent"] / spec.steps, exposed, log.moves().count("changed"), errors
+    )
 
 
 def report_page(runner: Runner, study: Study, method: str, seed: int) -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What one run is, as a value: it names the run's file, so that a run that is there already is not repeated."""
+"""What one run is, as a value: it names the run's file, so that a run that is there already is not
+repeated."""
+
 from __future__ import annotations
 
 import hashlib
@@ -33,7 +35,9 @@ class Spec:
     compute: float = 0.0  # seconds of a step's own work, held to by pace.py; 0: as fast as it goes
     rate: float | None = None  # learning rate; None: the job's
     snapshot_every: int = 8
-    phases: tuple[Phase, ...] = field(default_factory=tuple)  # none: loopback, no clock worth reading
+    phases: tuple[Phase, ...] = field(
+        default_factory=tuple
+    )  # none: loopback, no clock worth reading
     # Where it goes: not part of its identity.
     out: str = ""
     log: str = ""

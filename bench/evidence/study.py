@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """One job on one network at one load: every method's curve."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -31,7 +32,9 @@ class Study:
 
     @property
     def name(self) -> str:
-        return f"{self.job}/{self.network}/{self.load:g}x" + ("" if self.hosts == 4 else f"/{self.hosts}")
+        return f"{self.job}/{self.network}/{self.load:g}x" + (
+            "" if self.hosts == 4 else f"/{self.hosts}"
+        )
 
     @property
     def file_name(self) -> str:
@@ -43,12 +46,17 @@ class Study:
 
     def links(self, stretch: float) -> list[tuple[int, Link]]:
         size = entries(self.job) / JOBS[self.job].stands_for
-        return [(first, link.scaled(size, stretch)) for first, link in NETWORKS[self.network].phases(self.length)]
+        return [
+            (first, link.scaled(size, stretch))
+            for first, link in NETWORKS[self.network].phases(self.length)
+        ]
 
     def phases(self, runner: Runner) -> tuple[specs.Phase, ...]:
         gained = gains(runner, self.job, self.hosts)
         made = []
-        for bare, (_, link) in zip(self.bare_phases(stretch(self, runner)), self.links(stretch(self, runner)), strict=True):
+        for bare, (_, link) in zip(
+            self.bare_phases(stretch(self, runner)), self.links(stretch(self, runner)), strict=True
+        ):
             plan = paper.plan_of(paper.choose(_worst(link), entries(self.job), self.hosts, gained))
             made.append(dataclasses.replace(bare, plan=plan))
         return tuple(made)
@@ -56,7 +64,12 @@ class Study:
     def bare_phases(self, stretch: float) -> tuple[specs.Phase, ...]:
         """Without the published system's plans."""
         links = enumerate(self.links(stretch))
-        return tuple(specs.Phase(f"p{i}", first, link.text(), _worst(link).text() if link.slow_host != 1 else "") for i, (first, link) in links)
+        return tuple(
+            specs.Phase(
+                f"p{i}", first, link.text(), _worst(link).text() if link.slow_host != 1 else ""
+            )
+            for i, (first, link) in links
+        )
 
     def prepare(self, runner: Runner, some: Collection[str], seeds: Collection[int]) -> None:
         """Runs all that the curves of these methods need."""
@@ -79,10 +92,28 @@ class Study:
 
     def trained(self, method: str, seed: int, longer: bool = False) -> specs.Spec:
         """All steps on loopback: what they do to the loss, not how long they take."""
-        return specs.Spec("train", self.job, method, seed, self.hosts, self._steps(longer), snapshot_every=snapshots(method))
+        return specs.Spec(
+            "train",
+            self.job,
+            method,
+            seed,
+            self.hosts,
+            self._steps(longer),
+            snapshot_every=snapshots(method),
+        )
 
     def full(self, runner: Runner, method: str, seed: int, longer: bool = False) -> specs.Spec:
-        return specs.Spec("train", self.job, method, seed, self.hosts, self._steps(longer), self.compute, snapshot_every=snapshots(method), phases=self.phases(runner))
+        return specs.Spec(
+            "train",
+            self.job,
+            method,
+            seed,
+            self.hosts,
+            self._steps(longer),
+            self.compute,
+            snapshot_every=snapshots(method),
+            phases=self.phases(runner),
+        )
 
     def _steps(self, longer: bool) -> int:
         return self.length * LONGER // 2 if longer else self.length
@@ -90,13 +121,27 @@ class Study:
     def timed(self, method: str, phases: tuple[specs.Phase, ...]) -> specs.Spec:
         """Each link once, wherever it stands in the timeline."""
         distinct = sorted({(phase.link, phase.slow_host) for phase in phases})
-        return specs.Spec("time", self.job, method, 0, self.hosts, 0, self.compute, phases=tuple(specs.Phase(f"l{i}", 0, *key) for i, key in enumerate(distinct)))
+        return specs.Spec(
+            "time",
+            self.job,
+            method,
+            0,
+            self.hosts,
+            0,
+            self.compute,
+            phases=tuple(specs.Phase(f"l{i}", 0, *key) for i, key in enumerate(distinct)),
+        )
 
-    def step_times(self, runner: Runner, method: str, phases: tuple[specs.Phase, ...]) -> list[tuple[int, float]]:
+    def step_times(
+        self, runner: Runner, method: str, phases: tuple[specs.Phase, ...]
+    ) -> list[tuple[int, float]]:
         """(first step, seconds a step)."""
         spec = self.timed(method, phases)
         timed = runner.result(spec)["timed"]
-        mean = {(phase.link, phase.slow_host): float(one["mean"]) for phase, one in zip(spec.phases, timed, strict=True)}
+        mean = {
+            (phase.link, phase.slow_host): float(one["mean"])
+            for phase, one in zip(spec.phases, timed, strict=True)
+        }
         return [(phase.first, mean[phase.link, phase.slow_host]) for phase in phases]
 
 
@@ -106,13 +151,24 @@ def _worst(link: Link) -> Link:
 
 @functools.cache
 def stretch(study: Study, runner: Runner) -> float:
-    """How far the network is stretched so that plain DDP has the wanted load: a formula first, which knows nothing of TCP, then mended by what
-    DDP's steps take in the lab."""
+    """How far the network is stretched so that plain DDP has the wanted load: a formula first,
+    which knows nothing of TCP, then mended by what DDP's steps take in the lab."""
     job = JOBS[study.job]
-    found = stretch_for(NETWORKS[study.network], study.load, study.compute, entries(study.job), study.hosts, job.stands_for)
+    found = stretch_for(
+        NETWORKS[study.network],
+        study.load,
+        study.compute,
+        entries(study.job),
+        study.hosts,
+        job.stands_for,
+    )
     for _ in range(ATTEMPTS if study.load >= LEAST_MEASURED_LOAD else 0):
         found = float(f"{found:.3g}")
-        measured_load = mean_step(study.step_times(runner, "ddp", study.bare_phases(found)), study.length) / study.compute - 1
+        measured_load = (
+            mean_step(study.step_times(runner, "ddp", study.bare_phases(found)), study.length)
+            / study.compute
+            - 1
+        )
         if abs(measured_load / study.load - 1) <= NEAR:
             break
         found *= study.load / max(measured_load, 0.1 * study.load)
@@ -122,7 +178,10 @@ def stretch(study: Study, runner: Runner) -> float:
 def mean_step(times: list[tuple[int, float]], steps: int) -> float:
     """Over all steps, from (first step, seconds a step)."""
     ends = [first for first, _ in times[1:]] + [steps]
-    return sum((end - first) * seconds for (first, seconds), end in zip(times, ends, strict=True)) / steps
+    return (
+        sum((end - first) * seconds for (first, seconds), end in zip(times, ends, strict=True))
+        / steps
+    )
 
 
 def snapshots(method: str) -> int:
@@ -136,7 +195,13 @@ def entries(job: str) -> int:
 
 def gains(runner: Runner, job: str, hosts: int) -> dict[float, float]:
     """What the published system measures by exploring, at each of its densities."""
-    plans = {density: f"gain: gradients union density={100 * density:g}% values=f32 indices=raw32 fuse=all" for density in paper.DENSITIES}
-    wanted = {density: specs.Spec("train", job, plan, 0, hosts, GAIN_STEPS, snapshot_every=GAIN_STEPS) for density, plan in plans.items()}
+    plans = {
+        density: f"gain: gradients union density={100 * density:g}% values=f32 indices=raw32 fuse=all"
+        for density in paper.DENSITIES
+    }
+    wanted = {
+        density: specs.Spec("train", job, plan, 0, hosts, GAIN_STEPS, snapshot_every=GAIN_STEPS)
+        for density, plan in plans.items()
+    }
     runner.prepare(wanted.values())
     return {density: float(runner.result(spec)["gain"]) for density, spec in wanted.items()}

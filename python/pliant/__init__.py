@@ -6,10 +6,9 @@
 
 The rest of the training script stays as it is. docs/pytorch.md says what changes.
 
-Importing the package says so if torch is missing or is not the one that the binding was built for, and loads neither: the first name
-that is used does. So the command `pliant` starts at once; and `pliant doctor` must work where nothing else does, so the command alone
-looks for itself.
-"""
+Importing the package says so if torch is missing or is not the one that the binding was built for,
+and loads neither: the first name that is used does. So the command `pliant` starts at once; and
+`pliant doctor` must work where nothing else does, so the command alone looks for itself."""
 
 from typing import TYPE_CHECKING
 
@@ -18,10 +17,18 @@ if TYPE_CHECKING:
     from pliant.attaching import attach, comm_hook
     from pliant.averager import Averager
     from pliant.checkpoint import reshard
-    from pliant.errors import CommError, ContractError, DisagreementError, PayloadError, PliantError, UnsupportedError
+    from pliant.errors import (
+        CommError,
+        ContractError,
+        DisagreementError,
+        PayloadError,
+        PliantError,
+        UnsupportedError,
+    )
     from pliant.summary import Memory, Summary
 else:
-    # No name here may be that of a module as well: whoever imported the module would put it in the name's place.
+    # No name here may be that of a module as well: whoever imported the module would put it in the
+    # name's place.
     _HOMES = {
         "Averager": "averager",
         "CommError": "errors",
@@ -38,7 +45,8 @@ else:
     }
 
     def __getattr__(name: str) -> object:
-        # `from pliant import module` asks here too, before it looks for the module: strangers first, and no such import below.
+        # `from pliant import module` asks here too, before it looks for the module: strangers
+        # first, and no such import below.
         if name not in (*_HOMES, "_native", "__version__"):
             raise AttributeError(f"module 'pliant' has no attribute '{name}'")
         import importlib
@@ -48,7 +56,11 @@ else:
             value = version.of_build().version
         else:
             version.check_here()
-            value = importlib.import_module("pliant._native") if name == "_native" else getattr(importlib.import_module(f"pliant.{_HOMES[name]}"), name)
+            value = (
+                importlib.import_module("pliant._native")
+                if name == "_native"
+                else getattr(importlib.import_module(f"pliant.{_HOMES[name]}"), name)
+            )
         globals()[name] = value
         return value
 

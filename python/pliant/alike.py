@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""From updates to gradients: optimizers that went separate ways become one. Floating state is averaged, counters and running
-maxima take the largest, plain values are rank 0's; what a rank has not is zero there."""
+"""From updates to gradients: optimizers that went separate ways become one. Floating state is
+averaged, counters and running maxima take the largest, plain values are rank 0's; what a rank has
+not is zero there."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ def make_alike(optimizers: Optimizers, model: Model, desk: Desk) -> None:
     """Collective. Afterwards the optimizers' state is the same on all ranks, bit for bit."""
     parameters = dict(zip(model.names, model.parameters, strict=True))
     names = {id(parameter): name for name, parameter in parameters.items()}
-    said = desk.gather({"state": list(_described(optimizers, names)), "groups": _groups(optimizers)}, "comparing the optimizers' state")
+    said = desk.gather(
+        {"state": list(_described(optimizers, names)), "groups": _groups(optimizers)},
+        "comparing the optimizers' state",
+    )
 
     shapes: dict[Key, tuple[str, list[int]]] = {}
     values: dict[Key, Any] = {}
@@ -33,7 +37,9 @@ def make_alike(optimizers: Optimizers, model: Model, desk: Desk) -> None:
             if dtype is None:
                 values.setdefault((place, name, key), what)
             elif shapes.setdefault((place, name, key), (dtype, what)) != (dtype, what):
-                raise DisagreementError(f"state {key} of parameter {name} is {dtype} {what} on rank {rank} and {shapes[place, name, key]} on another")
+                raise DisagreementError(
+                    f"state {key} of parameter {name} is {dtype} {what} on rank {rank} and {shapes[place, name, key]} on another"
+                )
     for (place, name, key), value in values.items():
         if (place, name, key) not in shapes:
             optimizers.each[place].state[parameters[name]][key] = value
@@ -43,9 +49,17 @@ def make_alike(optimizers: Optimizers, model: Model, desk: Desk) -> None:
         state = optimizers.each[place].state[parameters[name]]
         if not isinstance(state.get(key), torch.Tensor):
             like, agreed = parameters[name], getattr(torch, dtype)
-            state[key] = torch.zeros_like(like, dtype=agreed) if list(like.shape) == shape else torch.zeros(shape, dtype=agreed)
+            state[key] = (
+                torch.zeros_like(like, dtype=agreed)
+                if list(like.shape) == shape
+                else torch.zeros(shape, dtype=agreed)
+            )
         tensor = state[key]
-        (maxima if key in _RUNNING_MAXIMA or tensor.dim() == 0 or not tensor.is_floating_point() else means).append(tensor)
+        (
+            maxima
+            if key in _RUNNING_MAXIMA or tensor.dim() == 0 or not tensor.is_floating_point()
+            else means
+        ).append(tensor)
     desk.reduce(means, "mean", "averaging the optimizers' state")
     desk.reduce(maxima, "maximum", "comparing the optimizers' counters")
     _set_groups(optimizers, said[0]["groups"], said[desk.rank]["groups"])
@@ -58,7 +72,10 @@ def mean_of(saved: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]
         state: dict[Any, dict[str, Any]] = {}
         for parameter in {key: None for one in every for key in one["state"]}:
             held = [one["state"].get(parameter, {}) for one in every]
-            state[parameter] = {key: _combined(key, [one.get(key) for one in held]) for key in {key: None for one in held for key in one}}
+            state[parameter] = {
+                key: _combined(key, [one.get(key) for one in held])
+                for key in {key: None for one in held for key in one}
+            }
         result.append({**every[0], "state": state})
     return result
 
@@ -75,26 +92,39 @@ def _combined(key: str, held: Sequence[Any]) -> Any:
     return (total / len(held)).to(tensors[0].dtype)
 
 
-def _described(optimizers: Optimizers, names: Mapping[int, str]) -> Iterator[tuple[int, str, str, str | None, Any]]:
+def _described(
+    optimizers: Optimizers, names: Mapping[int, str]
+) -> Iterator[tuple[int, str, str, str | None, Any]]:
     for place, optimizer in enumerate(optimizers.each):
         for parameter, state in optimizer.state.items():
             if id(parameter) not in names:
                 continue
             for key, value in state.items():
                 if isinstance(value, torch.Tensor):
-                    yield place, names[id(parameter)], key, str(value.dtype).removeprefix("torch."), list(value.shape)
+                    yield (
+                        place,
+                        names[id(parameter)],
+                        key,
+                        str(value.dtype).removeprefix("torch."),
+                        list(value.shape),
+                    )
                 elif _is_plain(value):
                     yield place, names[id(parameter)], key, None, value
 
 
 def _groups(optimizers: Optimizers) -> list[list[dict[str, Any]]]:
     return [
-        [{key: value for key, value in group.items() if key != "params" and _is_plain(value)} for group in optimizer.param_groups]
+        [
+            {key: value for key, value in group.items() if key != "params" and _is_plain(value)}
+            for group in optimizer.param_groups
+        ]
         for optimizer in optimizers.each
     ]
 
 
-def _set_groups(optimizers: Optimizers, wanted: list[list[dict[str, Any]]], mine: list[list[dict[str, Any]]]) -> None:
+def _set_groups(
+    optimizers: Optimizers, wanted: list[list[dict[str, Any]]], mine: list[list[dict[str, Any]]]
+) -> None:
     for optimizer, theirs, ours in zip(optimizers.each, wanted, mine, strict=True):
         for group, those, these in zip(optimizer.param_groups, theirs, ours, strict=True):
             for key, value in those.items():

@@ -46,46 +46,66 @@ def attach(
     name: str | None = None,
     metrics: str | None = None,
 ) -> Averager:
-    """From now on pliant exchanges what this DDP object learns. Collective: every rank of its process group calls it,
-    with the same arguments, which is checked; only deadline, log, name and metrics are each rank's own.
+    """From now on pliant exchanges what this DDP object learns. Collective: every rank of its
+    process group calls it, with the same arguments, which is checked; only deadline, log, name and
+    metrics are each rank's own.
 
-    optimizer: the one, or a list of all. Plans of kind updates need it.
-    plan: "auto", or any part of a plan, as docs/plans.md has it.
-    deadline: for each message, in seconds or as "30s"; left out, the timeout of the process group.
-    lanes: exchanges under way at once, each in a thread with connections of its own; 0: in the training thread.
-    clip_norm: each rank's own gradient is clipped to this norm before it is exchanged.
-    warm_up: so many steps are dense at first; with ramp=True they get sparser step by step. Where density is not pinned, so many steps are as
-    dense as the network lets them be (docs/control.md), and then always get sparser step by step.
-    check_every: exchanges between two comparisons of what the ranks applied; 0: never.
-    selector: "torch" accumulates and selects with torch operations where the gradients are, and moves only what is kept to the host.
-    Gradients on a device other than the CPU always do.
-    scaler: the GradScaler, if there is one: what is not sent yet is rescaled with the loss.
-    buffers: under updates, floating buffers (BatchNorm's statistics) travel with every exchange; False leaves them to each rank.
-    clear_momentum: under updates with every=1 and a density of at most 1 %, momentum is cleared at entries that were sent; left
-    out, that of SGD and its kin (momentum_buffer); True: also that of Adam, RMSprop and Muon; False: none.
-    policy: how what is not pinned is chosen: "auto", the most progress per second; "knee", as the published system; "fixed", not at all.
-    dials: numbers that steer it, by name, as docs/control.md lists them: {"p": 0.3} leans towards accuracy.
-    log: rank 0 writes a run log there (docs/formats/run-log.md), every rank its own if the path has {rank} in it.
-    name: of the run, in log and metrics; left out, the log's.
-    metrics: Prometheus text of rank 0: "127.0.0.1:9095" (a port alone is on loopback), or a file that ends in .prom (docs/metrics.md).
-    """
+    optimizer: the one, or a list of all. Plans of kind updates need it. plan: "auto", or any part
+    of a plan, as docs/plans.md has it. deadline: for each message, in seconds or as "30s"; left
+    out, the timeout of the process group. lanes: exchanges under way at once, each in a thread with
+    connections of its own; 0: in the training thread. clip_norm: each rank's own gradient is
+    clipped to this norm before it is exchanged. warm_up: so many steps are dense at first; with
+    ramp=True they get sparser step by step. Where density is not pinned, so many steps are as dense
+    as the network lets them be (docs/control.md), and then always get sparser step by step.
+    check_every: exchanges between two comparisons of what the ranks applied; 0: never. selector:
+    "torch" accumulates and selects with torch operations where the gradients are, and moves only
+    what is kept to the host. Gradients on a device other than the CPU always do. scaler: the
+    GradScaler, if there is one: what is not sent yet is rescaled with the loss. buffers: under
+    updates, floating buffers (BatchNorm's statistics) travel with every exchange; False leaves them
+    to each rank. clear_momentum: under updates with every=1 and a density of at most 1 %, momentum
+    is cleared at entries that were sent; left out, that of SGD and its kin (momentum_buffer); True:
+    also that of Adam, RMSprop and Muon; False: none. policy: how what is not pinned is chosen:
+    "auto", the most progress per second; "knee", as the published system; "fixed", not at all.
+    dials: numbers that steer it, by name, as docs/control.md lists them: {"p": 0.3} leans towards
+    accuracy. log: rank 0 writes a run log there (docs/formats/run-log.md), every rank its own if
+    the path has {rank} in it. name: of the run, in log and metrics; left out, the log's. metrics:
+    Prometheus text of rank 0: "127.0.0.1:9095" (a port alone is on loopback), or a file that ends
+    in .prom (docs/metrics.md)."""
     module = models.unwrap(ddp)
     optimizers = None if optimizer is None else Optimizers(optimizer)
-    options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, selector, policy, dials, log, name, metrics)
+    options = _options(
+        plan,
+        deadline,
+        lanes,
+        clip_norm,
+        warm_up,
+        ramp,
+        check_every,
+        selector,
+        policy,
+        dials,
+        log,
+        name,
+        metrics,
+    )
     if optimizers is not None:
         adam = any(models.divides_by_second_moment(one) for one in optimizers.each)
         options = dataclasses.replace(options, adam=adam, clear_momentum=clear_momentum)
     model = models.of_ddp(module)
     seat = hook.seat_of(module)
     if seat.averager is not None:
-        raise ContractError("pliant is attached to this DDP object already; close() that averager first")
+        raise ContractError(
+            "pliant is attached to this DDP object already; close() that averager first"
+        )
     ignored = frozenset(module.parameters_to_ignore)
     if optimizers is None:
         averager = Averager(options, module.process_group, model, scaler)
     else:
         objection = optimizers.objection(model, module.module, ignored)
         travelling = Buffers(module.module, ignored) if buffers else Buffers()
-        updates = objection or Updates(module, model, optimizers, travelling, clear_momentum, scaler)
+        updates = objection or Updates(
+            module, model, optimizers, travelling, clear_momentum, scaler
+        )
         averager = Averager(options, module.process_group, model, scaler, updates)
     averager.start()
     watch = Watch(averager, module, optimizers.each if optimizers is not None else [])
@@ -117,15 +137,32 @@ def comm_hook(
     name: str | None = None,
     metrics: str | None = None,
 ) -> tuple[Averager, Hook]:
-    """The bare pair for `register_comm_hook(state, hook)`; it may be made before the process group. `state` is the averager.
+    """The bare pair for `register_comm_hook(state, hook)`; it may be made before the process group.
+    `state` is the averager.
 
-    model: the module inside DDP. With it, parameters have their names in state_dict() and every step is exchanged by the plan;
-    without it the first step is a plain all-reduce, which shows the hook what there is. process_group: the one DDP was given. The rest
-    is as attach() has it; log and metrics begin with the first step.
-    """
-    options = _options(plan, deadline, lanes, clip_norm, warm_up, ramp, check_every, "native", policy, dials, log, name, metrics)
+    model: the module inside DDP. With it, parameters have their names in state_dict() and every
+    step is exchanged by the plan; without it the first step is a plain all-reduce, which shows the
+    hook what there is. process_group: the one DDP was given. The rest is as attach() has it; log
+    and metrics begin with the first step."""
+    options = _options(
+        plan,
+        deadline,
+        lanes,
+        clip_norm,
+        warm_up,
+        ramp,
+        check_every,
+        "native",
+        policy,
+        dials,
+        log,
+        name,
+        metrics,
+    )
     if pins_updates(plan):
-        raise UnsupportedError(f"plan '{plan}': a bare hook sees gradients only; plans of kind updates need pliant.attach(ddp, optimizer, plan)")
+        raise UnsupportedError(
+            f"plan '{plan}': a bare hook sees gradients only; plans of kind updates need pliant.attach(ddp, optimizer, plan)"
+        )
     averager = Averager(options, process_group, None if model is None else models.of(model), scaler)
     if model is not None:
         watch = Watch(averager, model, [])
@@ -155,7 +192,11 @@ def _options(
         raise ValueError(f"selector='{selector}': 'native' or 'torch'")
     if isinstance(deadline, str):
         deadline = _native.read_duration(deadline, "deadline")
-    for what, value, least in (("lanes", lanes, 0), ("warm_up", warm_up or 0, 0), ("check_every", check_every, 0)):
+    for what, value, least in (
+        ("lanes", lanes, 0),
+        ("warm_up", warm_up or 0, 0),
+        ("check_every", check_every, 0),
+    ):
         if value < least:
             raise ValueError(f"{what}={value}: at least {least}")
     if deadline is not None and not deadline > 0:

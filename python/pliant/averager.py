@@ -58,7 +58,8 @@ class Averager(Joinable):
         group: dist.ProcessGroup | None,
         model: models.Model | None,
         scaler: Any = None,
-        updates: Updates | str = "plans of kind updates need the optimizer: pliant.attach(ddp, optimizer, plan)",
+        updates: Updates
+        | str = "plans of kind updates need the optimizer: pliant.attach(ddp, optimizer, plan)",
     ) -> None:
         """updates: or why there can be none."""
         super().__init__()
@@ -94,7 +95,8 @@ class Averager(Joinable):
         return self._engine.plan if self._engine is not None else self.summary().plan
 
     def set_plan(self, plan: str) -> None:
-        """From the next step on, or the next exchange. Collective: every rank says the same, at the same step, which is checked."""
+        """From the next step on, or the next exchange. Collective: every rank says the same, at the
+        same step, which is checked."""
         self._check_kind(plan)
         if self._device is not None:
             device.check(plan)
@@ -107,10 +109,13 @@ class Averager(Joinable):
             self._options = Options(**{**vars(self._options), "plan": plan})
 
     def tell_network(self, link: str | None) -> None:
-        """Decisions take the network to be this one ("100mbit,10ms") instead of measuring it; None: measure again. Collective: every rank says
-        the same, at the same step, which is checked."""
+        """Decisions take the network to be this one ("100mbit,10ms") instead of measuring it; None:
+        measure again. Collective: every rank says the same, at the same step, which is checked."""
         if self._engine is None:
-            raise ContractError("tell_network: there is no engine " + ("any more" if self._closed is not None else "before the first step"))
+            raise ContractError(
+                "tell_network: there is no engine "
+                + ("any more" if self._closed is not None else "before the first step")
+            )
         self._check_alike(link, "tell_network")
         self._engine.tell_network(link)
 
@@ -119,62 +124,100 @@ class Averager(Joinable):
             return self._closed
         if self._engine is None:
             return Summary(plan=_native.read_plan(self._options.plan))
-        return Summary.of(self._engine.summary(), self._known_model().entries, 0 if self._device is None else self._device.bytes)
+        return Summary.of(
+            self._engine.summary(),
+            self._known_model().entries,
+            0 if self._device is None else self._device.bytes,
+        )
 
     def note(self, **values: float) -> None:
-        """Numbers for the run log and the metrics, as of the last step: `averager.note(loss=0.31, accuracy=0.88)`."""
+        """Numbers for the run log and the metrics, as of the last step: `averager.note(loss=0.31,
+        accuracy=0.88)`."""
         self._telling.note(values)
 
     def phase(self, name: str) -> None:
-        """The job enters a named phase of the lab's timeline: rank 0 tells the lab, and the run log has it. Outside the lab it is only logged."""
+        """The job enters a named phase of the lab's timeline: rank 0 tells the lab, and the run log
+        has it. Outside the lab it is only logged."""
         self._telling.phase(name)
 
     def base(self) -> dict[str, torch.Tensor]:
-        """The parameters on which all ranks agree, by name, as copies. Under gradients these are the parameters."""
+        """The parameters on which all ranks agree, by name, as copies. Under gradients these are
+        the parameters."""
         model = self._known_model()
-        tensors = [parameter.detach().clone() for parameter in model.parameters] if self._updates is None else self._updates.base()
+        tensors = (
+            [parameter.detach().clone() for parameter in model.parameters]
+            if self._updates is None
+            else self._updates.base()
+        )
         return dict(zip(model.names, tensors, strict=True))
 
     def on_base(self) -> AbstractContextManager[None]:
-        """Inside, the model holds the base, on this rank alone and without communication: to evaluate or save. Nobody may train there."""
+        """Inside, the model holds the base, on this rank alone and without communication: to
+        evaluate or save. Nobody may train there."""
         return nullcontext() if self._updates is None else self._updates.on_base()
 
     def settled(self) -> AbstractContextManager[None]:
-        """Collective. Inside, everything in flight has landed and all ranks hold the base; on leaving, each goes on with its progress."""
+        """Collective. Inside, everything in flight has landed and all ranks hold the base; on
+        leaving, each goes on with its progress."""
         return nullcontext() if self._updates is None else self._updates.settled()
 
     def rebase(self) -> None:
-        """Collective, after parameters were loaded or edited: rank 0's are the base from now on; what was in flight or unsent is dropped."""
+        """Collective, after parameters were loaded or edited: rank 0's are the base from now on;
+        what was in flight or unsent is dropped."""
         self._restored = True  # whatever was loaded, this is where training begins
         if self._updates is not None:
             self._updates.rebase()
 
     def state_dict(self, *, parameters: bool = True, optimizers: bool = True) -> dict[str, Any]:
-        """What this rank needs to go on as if it had never stopped: tensors and plain values, between steps. One per rank.
+        """What this rank needs to go on as if it had never stopped: tensors and plain values,
+        between steps. One per rank.
 
-        Under updates it has this rank's parameters and optimizers' state too, unless told otherwise: they differ between ranks.
-        """
+        Under updates it has this rank's parameters and optimizers' state too, unless told
+        otherwise: they differ between ranks."""
         if self._engine is None:
             if self._pending is not None:
                 return dict(self._pending)
-            raise ContractError("state_dict: " + ("this averager is closed" if self._closed else "there is none before the first step of a bare hook"))
+            raise ContractError(
+                "state_dict: "
+                + (
+                    "this averager is closed"
+                    if self._closed
+                    else "there is none before the first step of a bare hook"
+                )
+            )
         rank, size = self._place()
         own: dict[str, Any] = {}
         if self._updates is not None and self._updates.in_force:
             self._updates.before_state()
             own = self._updates.own_state(parameters=parameters, optimizers=optimizers)
-        saved = checkpoint.write(self._engine.state(), self._known_model(), self._buffers(), rank=rank, world_size=size, scale=self._scale)
+        saved = checkpoint.write(
+            self._engine.state(),
+            self._known_model(),
+            self._buffers(),
+            rank=rank,
+            world_size=size,
+            scale=self._scale,
+        )
         if self._device is not None:
-            saved |= {"device_residual": self._device.state_dict(), "device_norm": self._device.last_norm}
+            saved |= {
+                "device_residual": self._device.state_dict(),
+                "device_norm": self._device.last_norm,
+            }
         return saved | own
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Of this rank, at the same world size (else `pliant.reshard` first). None or nothing: said once, training goes on.
+        """Of this rank, at the same world size (else `pliant.reshard` first). None or nothing: said
+        once, training goes on.
 
-        With optimizers attached it is collective: ranks compare from which exchange their states are.
-        """
+        With optimizers attached it is collective: ranks compare from which exchange their states
+        are."""
         if not state:
-            self._say_once("no state", logging.WARNING, "no averager state to load: what was not sent yet is lost, training goes on" + self._first_rebase())
+            self._say_once(
+                "no state",
+                logging.WARNING,
+                "no averager state to load: what was not sent yet is lost, training goes on"
+                + self._first_rebase(),
+            )
             if self._updates is not None and self._engine is not None:
                 self._updates.compare_restored({})
             return
@@ -189,24 +232,30 @@ class Averager(Joinable):
             raise ContractError(f"load_state_dict: a state of kind updates, and {self._no_updates}")
         if self._updates is not None:
             self._updates.check_not_swapped("load_state_dict()")
-        read = checkpoint.read(state, self._known_model(), self._buffers(), rank=rank, world_size=size)
+        read = checkpoint.read(
+            state, self._known_model(), self._buffers(), rank=rank, world_size=size
+        )
         if self._updates is not None:
             self._updates.compare_restored(state)
         self._engine.restore(read)
         self._untested = True
         self._scale = state.get("scale")
         if self._device is None and state.get("device_residual"):
-            raise ContractError("load_state_dict: a state of selector='torch', and this averager selects natively")
+            raise ContractError(
+                "load_state_dict: a state of selector='torch', and this averager selects natively"
+            )
         if self._device is not None:
-            self._device.load_state_dict(state.get("device_residual", {}), state.get("device_norm", 0.0))
+            self._device.load_state_dict(
+                state.get("device_residual", {}), state.get("device_norm", 0.0)
+            )
         if self._updates is not None:
             self._updates.was_restored(state)
 
     def close(self) -> None:
-        """Waits for what is under way and ends our groups. From then on DDP averages as if pliant had never been there.
+        """Waits for what is under way and ends our groups. From then on DDP averages as if pliant
+        had never been there.
 
-        Under updates it is collective and settles first, unless an exception is on its way.
-        """
+        Under updates it is collective and settles first, unless an exception is on its way."""
         if self._closed is not None:
             return
         if self._updates is not None and not self._updates.failed and sys.exc_info()[0] is None:
@@ -232,13 +281,20 @@ class Averager(Joinable):
         if size == 1:
             self._alone = True
             log.info("world size 1: nothing to average, everything stays as it is")
-        on_device = options.selector == "torch" or any(parameter.device.type != "cpu" for parameter in model.parameters)
+        on_device = options.selector == "torch" or any(
+            parameter.device.type != "cpu" for parameter in model.parameters
+        )
         if on_device:
             device.check(options.plan)
             self._device = device.OnDevice(model, options.clip_norm)
-            self._updates, self._no_updates = None, "plans of kind updates work on parameters in host memory, with selector='native'"
+            self._updates, self._no_updates = (
+                None,
+                "plans of kind updates work on parameters in host memory, with selector='native'",
+            )
         group = self._user_group()
-        deadline = options.deadline if options.deadline is not None else groups.default_deadline(group)
+        deadline = (
+            options.deadline if options.deadline is not None else groups.default_deadline(group)
+        )
         self._check_kind(options.plan)
         made = groups.make(group, options.lanes, deadline, updates=self._updates is not None)
         objection = self._telling.prepare(rank)
@@ -258,14 +314,23 @@ class Averager(Joinable):
             policy=options.policy,
             dials=dict(options.dials),
             shared=not on_device,
-            facts=[("torch", str(torch.__version__)), ("Python", platform.python_version()), ("scaler", "no" if self._scaler is None else "yes"), ("clear_momentum", str(options.clear_momentum)), ("selector", "torch" if on_device else "native")],
+            facts=[
+                ("torch", str(torch.__version__)),
+                ("Python", platform.python_version()),
+                ("scaler", "no" if self._scaler is None else "yes"),
+                ("clear_momentum", str(options.clear_momentum)),
+                ("selector", "torch" if on_device else "native"),
+            ],
             log=_log,
             updates=self._updates is not None,
             buffer_names=[name for name, _ in self._buffers()],
             buffers=[buffer for _, buffer in self._buffers()],
             **self._telling.arguments,
             versions=[("torch", str(torch.__version__)), ("python", platform.python_version())],
-            run_options=[("lanes", str(options.lanes)), ("selector", "torch" if on_device else "native")],
+            run_options=[
+                ("lanes", str(options.lanes)),
+                ("selector", "torch" if on_device else "native"),
+            ],
             objection=objection,
         )
         self._telling.start(self._engine)
@@ -310,12 +375,25 @@ class Averager(Joinable):
     def begin_backward(self) -> None:
         if self._updates is not None and self._updates.training_alone:
             self._say_if_not_restored()
-        if self._engine is not None and not self._alone and self._device is None and not self._engine.is_updates:
+        if (
+            self._engine is not None
+            and not self._alone
+            and self._device is None
+            and not self._engine.is_updates
+        ):
             self._engine.begin_backward()
 
     def look_for_rescaling(self) -> None:
-        """Sparse averages are sums of many steps: whoever rescales them by this step's norm does not do what they mean to."""
-        if self._engine is None or self._alone or self._device is not None or self._engine.is_updates or "rescaled" in self._said or " dense" in self._engine.plan:
+        """Sparse averages are sums of many steps: whoever rescales them by this step's norm does
+        not do what they mean to."""
+        if (
+            self._engine is None
+            or self._alone
+            or self._device is not None
+            or self._engine.is_updates
+            or "rescaled" in self._said
+            or " dense" in self._engine.plan
+        ):
             return
         factor = self._engine.rescaled()
         if factor is None or (self._scale and abs(factor * self._scale - 1) < 1e-2):
@@ -388,14 +466,22 @@ class Averager(Joinable):
     def _say_if_not_restored(self) -> None:
         if self._optimizer_restored and not self._restored:
             self._say_once(
-                "not restored", logging.WARNING, "the optimizer was restored and the averager was not: what was not sent yet is lost, training goes on" + self._first_rebase()
+                "not restored",
+                logging.WARNING,
+                "the optimizer was restored and the averager was not: what was not sent yet is lost, training goes on"
+                + self._first_rebase(),
             )
 
     def _first_rebase(self) -> str:
-        return ". If parameters were loaded after pliant.attach(), call averager.rebase() first" if self._updates is not None and self._updates.training_alone else ""
+        return (
+            ". If parameters were loaded after pliant.attach(), call averager.rebase() first"
+            if self._updates is not None and self._updates.training_alone
+            else ""
+        )
 
     def _collect(self, bucket: GradBucket) -> Future[torch.Tensor]:
-        """A bare hook knows its model only after it has seen every bucket: the first step is a plain all-reduce."""
+        """A bare hook knows its model only after it has seen every bucket: the first step is a
+        plain all-reduce."""
         self._collected.extend(bucket.parameters())
         self._collected_all(bucket)
         return hook.all_reduce(self._user_group(), bucket)
@@ -408,7 +494,9 @@ class Averager(Joinable):
     def _user_group(self) -> dist.ProcessGroup:
         group = self._group if self._group is not None else dist.group.WORLD
         if group is None:
-            raise ContractError("pliant: there is no process group yet; call torch.distributed.init_process_group() first")
+            raise ContractError(
+                "pliant: there is no process group yet; call torch.distributed.init_process_group() first"
+            )
         return group
 
     def _place(self) -> tuple[int, int]:
@@ -428,7 +516,9 @@ class Averager(Joinable):
 
 def pins_updates(plan: str) -> bool:
     words = _native.read_plan(plan).split()
-    return bool(words) and (words[0] == "updates" or any(word.startswith(("every=", "late=")) for word in words))
+    return bool(words) and (
+        words[0] == "updates" or any(word.startswith(("every=", "late=")) for word in words)
+    )
 
 
 def _log(severity: int, text: str) -> None:

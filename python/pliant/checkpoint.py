@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""An averager's state as a dict of tensors and plain values, and the same for another number of ranks."""
+"""An averager's state as a dict of tensors and plain values, and the same for another number of
+ranks."""
 
 from __future__ import annotations
 
@@ -24,7 +25,15 @@ def is_updates(saved: Mapping[str, Any]) -> bool:
     return "base" in saved
 
 
-def write(state: _native.State, model: Model, buffers: Buffers, *, rank: int, world_size: int, scale: float | None) -> dict[str, Any]:
+def write(
+    state: _native.State,
+    model: Model,
+    buffers: Buffers,
+    *,
+    rank: int,
+    world_size: int,
+    scale: float | None,
+) -> dict[str, Any]:
     residual = {
         name: model.unflatten(position, flat)
         for position, (name, flat) in enumerate(zip(model.names, state.residual, strict=True))
@@ -52,7 +61,9 @@ def write(state: _native.State, model: Model, buffers: Buffers, *, rank: int, wo
     return saved | checkpoint_of_updates.write(state, model, buffers) if state.updates else saved
 
 
-def read(saved: Mapping[str, Any], model: Model, buffers: Buffers, *, rank: int, world_size: int) -> _native.State:
+def read(
+    saved: Mapping[str, Any], model: Model, buffers: Buffers, *, rank: int, world_size: int
+) -> _native.State:
     _check(saved, model, rank, world_size)
     positions = {name: position for position, name in enumerate(model.names)}
     residual = saved["residual"]
@@ -68,7 +79,10 @@ def read(saved: Mapping[str, Any], model: Model, buffers: Buffers, *, rank: int,
     state.last_norm = saved["last_norm"]
     state.common_share = saved.get("common_share", (0.0, 0.0))  # states of older versions have none
     nothing = torch.empty(0)
-    state.residual = [model.flatten(position, residual[name]) if name in residual else nothing for position, name in enumerate(model.names)]
+    state.residual = [
+        model.flatten(position, residual[name]) if name in residual else nothing
+        for position, name in enumerate(model.names)
+    ]
     if is_updates(saved):
         checkpoint_of_updates.read(saved, state, model, buffers)
     return state
@@ -77,10 +91,10 @@ def read(saved: Mapping[str, Any], model: Model, buffers: Buffers, *, rank: int,
 def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[str, Any]]:
     """The states of all old ranks, in any order, as states for `world_size` new ones.
 
-    Each new rank starts with the mean of the old residuals, so that the mean over ranks, which is what training sees of them,
-    stays what it was. Their sum does not. Under updates everything in flight lands, new ranks start on the base, and the residual
-    is the mean of (parameters + residual - base).
-    """
+    Each new rank starts with the mean of the old residuals, so that the mean over ranks, which is
+    what training sees of them, stays what it was. Their sum does not. Under updates everything in
+    flight lands, new ranks start on the base, and the residual is the mean of (parameters +
+    residual - base)."""
     if not states:
         raise ValueError("reshard: no states")
     if world_size < 1:
@@ -88,16 +102,29 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
     old = sorted(states, key=lambda state: int(state["rank"]))
     first = old[0]
     if [state["rank"] for state in old] != list(range(first["world_size"])):
-        raise ValueError(f"reshard: needs the state of each of the {first['world_size']} ranks once, and has those of ranks {[state['rank'] for state in old]}")
+        raise ValueError(
+            f"reshard: needs the state of each of the {first['world_size']} ranks once, and has those of ranks {[state['rank'] for state in old]}"
+        )
     for state in old[1:]:
         for key in ("format", "world_size", "parameters", "plan", "epoch", "step", "units"):
             if state[key] != first[key]:
-                raise ValueError(f"reshard: states of different runs or steps: {key} is {first[key]} on rank 0 and {state[key]} on rank {state['rank']}")
+                raise ValueError(
+                    f"reshard: states of different runs or steps: {key} is {first[key]} on rank 0 and {state[key]} on rank {state['rank']}"
+                )
     if any(is_updates(state) != is_updates(first) for state in old):
         raise ValueError("reshard: states of different kinds")
     common = checkpoint_of_updates.reshard(old) if is_updates(first) else {}
-    residual = common.pop("residual", None) or {name: mean for name in first["parameters"] if (mean := _mean([state["residual"].get(name) for state in old])) is not None}
-    on_device = {name: mean for name in first["parameters"] if (mean := _mean([state.get("device_residual", {}).get(name) for state in old])) is not None}
+    residual = common.pop("residual", None) or {
+        name: mean
+        for name in first["parameters"]
+        if (mean := _mean([state["residual"].get(name) for state in old])) is not None
+    }
+    on_device = {
+        name: mean
+        for name in first["parameters"]
+        if (mean := _mean([state.get("device_residual", {}).get(name) for state in old]))
+        is not None
+    }
     return [
         {
             **first,
@@ -107,7 +134,11 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
             "voted": [-1] * len(first["voted"]),  # whoever led may be gone
             "last_norm": max(float(state["last_norm"]) for state in old),
             "residual": {name: mean.clone() for name, mean in residual.items()},
-            **({"device_residual": {name: mean.clone() for name, mean in on_device.items()}} if on_device else {}),
+            **(
+                {"device_residual": {name: mean.clone() for name, mean in on_device.items()}}
+                if on_device
+                else {}
+            ),
             **copy.deepcopy(common),
         }
         for rank in range(world_size)
@@ -126,19 +157,27 @@ def _mean(residuals: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
 
 def _check(saved: Mapping[str, Any], model: Model, rank: int, world_size: int) -> None:
     if saved.get("format") != FORMAT:
-        raise ContractError(f"load_state_dict: format {saved.get('format')}, and this version of pliant reads {FORMAT}")
+        raise ContractError(
+            f"load_state_dict: format {saved.get('format')}, and this version of pliant reads {FORMAT}"
+        )
     if saved["world_size"] != world_size:
         raise ContractError(
             f"load_state_dict: a state of {saved['world_size']} ranks, and there are {world_size}. "
             "Load the states of all ranks and give them to pliant.reshard(states, world_size) first."
         )
     if saved["rank"] != rank:
-        raise ContractError(f"load_state_dict: the state of rank {saved['rank']} on rank {rank}; each rank has its own")
+        raise ContractError(
+            f"load_state_dict: the state of rank {saved['rank']} on rank {rank}; each rank has its own"
+        )
     shapes: dict[str, list[int]] = saved["parameters"]
     missing = [name for name in model.names if name not in shapes]
     surplus = [name for name in shapes if name not in model.names]
     if missing or surplus:
-        raise ContractError(f"load_state_dict: another model: not in the state: {missing or 'none'}; not in the model: {surplus or 'none'}")
+        raise ContractError(
+            f"load_state_dict: another model: not in the state: {missing or 'none'}; not in the model: {surplus or 'none'}"
+        )
     for position, name in enumerate(model.names):
         if shapes[name] != model.shape(position):
-            raise ContractError(f"load_state_dict: parameter {name} is {shapes[name]} in the state and {model.shape(position)} in the model")
+            raise ContractError(
+                f"load_state_dict: parameter {name} is {shapes[name]} in the state and {model.shape(position)} in the model"
+            )

@@ -27,7 +27,8 @@ def write(state: _native.State, model: Model, buffers: Tensors) -> dict[str, Any
         "base": _named(_parameters(model), state.base, zeros=True),
         "buffers": _named(buffers, state.buffers, zeros=True),
         "in_flight": [
-            {key: getattr(flight, key) for key in _NUMBERS} | {key: _named(together, getattr(flight, key)) for key in _TENSORS}
+            {key: getattr(flight, key) for key in _NUMBERS}
+            | {key: _named(together, getattr(flight, key)) for key in _TENSORS}
             for flight in state.in_flight
         ],
     }
@@ -37,7 +38,9 @@ def read(saved: Mapping[str, Any], state: _native.State, model: Model, buffers: 
     """Into `state`."""
     here = [name for name, _ in buffers]
     if sorted(saved["buffers"]) != sorted(here):
-        raise ContractError(f"load_state_dict: buffers {sorted(saved['buffers'])} travelled when the state was saved, and here {sorted(here)} do (buffers=)")
+        raise ContractError(
+            f"load_state_dict: buffers {sorted(saved['buffers'])} travelled when the state was saved, and here {sorted(here)} do (buffers=)"
+        )
     together = [*_parameters(model), *buffers]
     state.updates = True
     state.own_steps = saved["own_steps"]
@@ -56,19 +59,24 @@ def read(saved: Mapping[str, Any], state: _native.State, model: Model, buffers: 
 
 
 def reshard(old: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What all new ranks have in common. What is in flight lands: its result is part of the base, its own part of nobody's parameters.
+    """What all new ranks have in common. What is in flight lands: its result is part of the base,
+    its own part of nobody's parameters.
 
-    Each new rank starts on the base, with the mean of what the old ranks had beyond it as its residual.
-    """
+    Each new rank starts on the base, with the mean of what the old ranks had beyond it as its
+    residual."""
     first = old[0]
     if any("own_parameters" not in state for state in old):
-        raise ValueError("reshard: these states were saved without parameters=True, and what ranks had beyond the base is in them")
+        raise ValueError(
+            "reshard: these states were saved without parameters=True, and what ranks had beyond the base is in them"
+        )
     names = list(first["parameters"])
     base = {name: _landed(first, name) for name in names}
     for state in old[1:]:
         for name in names:
             if not torch.equal(_landed(state, name), base[name]):
-                raise ValueError(f"reshard: the base of {name} differs between ranks 0 and {state['rank']}: states of different exchanges")
+                raise ValueError(
+                    f"reshard: the base of {name} differs between ranks 0 and {state['rank']}: states of different exchanges"
+                )
     residual = {}
     for name in names:
         total = torch.zeros_like(base[name], dtype=torch.float64)
@@ -83,7 +91,10 @@ def reshard(old: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         residual[name] = (total / len(old)).to(torch.float32)
     buffers = {name: _landed_buffer(first, name) for name in first["buffers"]}
     own_buffers = {
-        name: buffers[name] if name in buffers else torch.stack([state["own_buffers"][name] for state in old]).amax(0) for name in first["own_buffers"]
+        name: buffers[name]
+        if name in buffers
+        else torch.stack([state["own_buffers"][name] for state in old]).amax(0)
+        for name in first["own_buffers"]
     }
     common = {
         "own_steps": 0,
@@ -120,7 +131,9 @@ def _parameters(model: Model) -> Tensors:
     return list(zip(model.names, model.parameters, strict=True))
 
 
-def _named(likes: Tensors, flats: Sequence[torch.Tensor], *, zeros: bool = False) -> dict[str, torch.Tensor]:
+def _named(
+    likes: Tensors, flats: Sequence[torch.Tensor], *, zeros: bool = False
+) -> dict[str, torch.Tensor]:
     """By name, in shape. An empty one is all zero: left out, unless zeros are asked for."""
     named = {}
     for (name, like), flat in zip(likes, flats, strict=True):
@@ -132,7 +145,9 @@ def _named(likes: Tensors, flats: Sequence[torch.Tensor], *, zeros: bool = False
 
 
 def _flat(likes: Tensors, named: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-    return [_laid_out(like, named[name]) if name in named else torch.empty(0) for name, like in likes]
+    return [
+        _laid_out(like, named[name]) if name in named else torch.empty(0) for name, like in likes
+    ]
 
 
 def _laid_out(like: torch.Tensor, shaped: torch.Tensor) -> torch.Tensor:

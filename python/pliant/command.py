@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The command `pliant`: `pliant NAME ...` runs the tool of that name, a C++ program or a module of this package.
+"""The command `pliant`: `pliant NAME ...` runs the tool of that name, a C++ program or a module of
+this package.
 
-Nothing here needs torch or the binding, nor does any command before it runs.
-"""
+Nothing here needs torch or the binding, nor does any command before it runs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,12 @@ class Command:
 
 COMMANDS = {
     "plan": Command("would compressing pay, and how much? for a model and a network"),
-    "demo": Command("train a CNN on 4 hosts while the network changes, and compare", "pliant.demo.cli"),
-    "report": Command("a run's log as one page of charts, as a table, a trace", "pliant.report.cli"),
+    "demo": Command(
+        "train a CNN on 4 hosts while the network changes, and compare", "pliant.demo.cli"
+    ),
+    "report": Command(
+        "a run's log as one page of charts, as a table, a trace", "pliant.report.cli"
+    ),
     "watch": Command("a run's log, live in the terminal", "pliant.report.watch"),
     "doctor": Command("what is here, what will not work, and how to mend it", "pliant.doctor.cli"),
     "lab": Command("a network of N hosts on this machine, that changes over time"),
@@ -57,7 +61,9 @@ Colours are for terminals only, and NO_COLOR turns them off."""
 
 
 def usage() -> str:
-    return USAGE.format(commands="\n".join(f"  {name:8} {command.what}" for name, command in COMMANDS.items()))
+    return USAGE.format(
+        commands="\n".join(f"  {name:8} {command.what}" for name, command in COMMANDS.items())
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _drop_output() -> None:
-    """What is still to be written has nowhere to go, and the interpreter would complain about it at its end."""
+    """What is still to be written has nowhere to go, and the interpreter would complain about it at
+    its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -93,19 +100,28 @@ def _main(arguments: Sequence[str] | None) -> int:
         return _print_version()
     command = COMMANDS.get(name)
     if command is None:
-        return _complain(f"unknown {'option' if name.startswith('-') else 'command'} '{name}'{_suggestion(name)}", BAD_INPUT)
+        return _complain(
+            f"unknown {'option' if name.startswith('-') else 'command'} '{name}'{_suggestion(name)}",
+            BAD_INPUT,
+        )
     return _run_module(name, command.module, rest) if command.module else _run_program(name, rest)
 
 
 def find(tool: str) -> str | None:
-    """Beside the interpreter, where `pliant` itself is; on the PATH; in the build tree that this package is in; in the checkout's."""
+    """Beside the interpreter, where `pliant` itself is; on the PATH; in the build tree that this
+    package is in; in the checkout's."""
     here = Path(__file__)
     beside = [Path(sys.executable).parent / tool, Path(sys.argv[0]).parent / tool]
-    trees = [here.parents[2], *(here.resolve().parents[2] / "build" / preset for preset in ("release", "dev"))]
+    trees = [
+        here.parents[2],
+        *(here.resolve().parents[2] / "build" / preset for preset in ("release", "dev")),
+    ]
     for path in beside:
         if _is_program(path):
             return str(path)
-    return shutil.which(tool) or next((str(path) for tree in trees if _is_program(path := tree / "tools" / tool / tool)), None)
+    return shutil.which(tool) or next(
+        (str(path) for tree in trees if _is_program(path := tree / "tools" / tool / tool)), None
+    )
 
 
 def _is_program(path: Path) -> bool:
@@ -130,8 +146,13 @@ def _run_module(name: str, module: str, arguments: list[str]) -> int:
         run = importlib.import_module(module).main
     except ModuleNotFoundError as missing:
         if missing.name is not None and module.startswith(missing.name):
-            return _complain(f"'{name}' is not part of this installation of pliant", SOMETHING_MISSING)
-        return _complain(f"'{name}' needs the Python package {missing.name}: pip install {missing.name}", SOMETHING_MISSING)
+            return _complain(
+                f"'{name}' is not part of this installation of pliant", SOMETHING_MISSING
+            )
+        return _complain(
+            f"'{name}' needs the Python package {missing.name}: pip install {missing.name}",
+            SOMETHING_MISSING,
+        )
     except ImportError as error:
         return _complain(f"'{name}': {error}", SOMETHING_MISSING)
     try:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Small collectives of the training thread, on a Gloo group of our own: lanes never sit here, and the user's group keeps its order.
+"""Small collectives of the training thread, on a Gloo group of our own: lanes never sit here, and
+the user's group keeps its order.
 
 A rank that is gone or late here is named like one that fails in an exchange (`CommError`)."""
 
@@ -27,7 +28,8 @@ class Desk:
         self.size = self._native.size
 
     def agree(self, tensors: Sequence[torch.Tensor], what: str) -> bool:
-        """Rank 0's, bit for bit, on every rank; sent only if somebody has others. Returns whether they were alike."""
+        """Rank 0's, bit for bit, on every rank; sent only if somebody has others. Returns whether
+        they were alike."""
         hashes = self.gather(_native.hash([tensor.detach() for tensor in tensors]), what)
         alike = all(other == hashes[0] for other in hashes)
         if not alike:
@@ -41,11 +43,14 @@ class Desk:
                 if flat.dtype == torch.float32:
                     self._native.broadcast(flat)
                 else:
-                    flat = _tensor(self._native.gather(_bytes(flat) if self.rank == 0 else b"")[0], flat.dtype)
+                    flat = _tensor(
+                        self._native.gather(_bytes(flat) if self.rank == 0 else b"")[0], flat.dtype
+                    )
                 tensor.copy_(flat.view(tensor.shape))
 
     def reduce(self, tensors: Sequence[torch.Tensor], operation: str, what: str) -> None:
-        """Every tensor becomes its "mean", "maximum" or "minimum" over the ranks, the same bits everywhere."""
+        """Every tensor becomes its "mean", "maximum" or "minimum" over the ranks, the same bits
+        everywhere."""
         with _saying(what), torch.no_grad():
             for dtype in sorted({tensor.dtype for tensor in tensors}, key=str):
                 together = [tensor for tensor in tensors if tensor.dtype == dtype]
@@ -54,8 +59,17 @@ class Desk:
                     self._native.sum(flat)
                     flat.mul_(1.0 / self.size)
                 else:
-                    flat = torch.cat([self._reduce(part, operation) for part in torch.split(flat, _AT_ONCE // flat.element_size())])
-                for tensor, part in zip(together, torch.split(flat, [tensor.numel() for tensor in together]), strict=True):
+                    flat = torch.cat(
+                        [
+                            self._reduce(part, operation)
+                            for part in torch.split(flat, _AT_ONCE // flat.element_size())
+                        ]
+                    )
+                for tensor, part in zip(
+                    together,
+                    torch.split(flat, [tensor.numel() for tensor in together]),
+                    strict=True,
+                ):
                     tensor.copy_(part.view(tensor.shape))
 
     def check_alike(self, value: object, what: str) -> None:
@@ -63,7 +77,9 @@ class Desk:
         values = self.gather(value, what)
         for other, theirs in enumerate(values):
             if theirs != values[0]:
-                raise DisagreementError(f"{what}: rank 0 has {values[0]}, rank {other} has {theirs}")
+                raise DisagreementError(
+                    f"{what}: rank 0 has {values[0]}, rank {other} has {theirs}"
+                )
 
     def gather(self, value: object, what: str) -> list[Any]:
         """What every rank has to say, by rank: plain values, as JSON."""
@@ -71,7 +87,9 @@ class Desk:
             return [json.loads(text) for text in self._native.gather(json.dumps(value).encode())]
 
     def _reduce(self, mine: torch.Tensor, operation: str) -> torch.Tensor:
-        every = torch.stack([_tensor(theirs, mine.dtype) for theirs in self._native.gather(_bytes(mine))])
+        every = torch.stack(
+            [_tensor(theirs, mine.dtype) for theirs in self._native.gather(_bytes(mine))]
+        )
         if operation == "mean":
             return every.to(torch.float64).sum(0).mul_(1.0 / self.size).to(mine.dtype)
         return every.amax(0) if operation == "maximum" else every.amin(0)
@@ -82,7 +100,11 @@ def _bytes(tensor: torch.Tensor) -> bytes:
 
 
 def _tensor(text: bytes, dtype: torch.dtype) -> torch.Tensor:
-    return torch.frombuffer(bytearray(text), dtype=torch.uint8).view(dtype) if text else torch.empty(0, dtype=dtype)
+    return (
+        torch.frombuffer(bytearray(text), dtype=torch.uint8).view(dtype)
+        if text
+        else torch.empty(0, dtype=dtype)
+    )
 
 
 @contextmanager
@@ -91,5 +113,10 @@ def _saying(what: str) -> Iterator[None]:
         yield
     except CommError as error:
         said = CommError(f"{what}: {error}")
-        said.rank, said.peer, said.culprit, said.epoch = error.rank, error.peer, error.culprit, error.epoch
+        said.rank, said.peer, said.culprit, said.epoch = (
+            error.rank,
+            error.peer,
+            error.culprit,
+            error.epoch,
+        )
         raise said from error

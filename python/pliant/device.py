@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Gradients that live on a device: accumulated, selected and scattered there by torch; only the kept entries visit the host.
+"""Gradients that live on a device: accumulated, selected and scattered there by torch; only the
+kept entries visit the host.
 
-What is kept goes to the engine as a vector that is zero elsewhere, so the schemes, codes and checks are the same as for
-gradients in host memory. Whatever the engine does not send of it, and what it rounds away, stays in the engine's own residual;
-what was not kept stays in the residual here. Nothing is lost between the two. A follower of `shared` has on the host only what it
-would have sent itself, so that scheme is refused by `check`.
-"""
+What is kept goes to the engine as a vector that is zero elsewhere, so the schemes, codes and checks
+are the same as for gradients in host memory. Whatever the engine does not send of it, and what it
+rounds away, stays in the engine's own residual; what was not kept stays in the residual here.
+Nothing is lost between the two. A follower of `shared` has on the host only what it would have sent
+itself, so that scheme is refused by `check`."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ from torch.futures import Future
 from pliant.errors import UnsupportedError
 from pliant.model import Model
 
-Submit = Callable[[torch.Tensor, list[torch.Tensor], torch.Tensor, Callable[[], None]], "Future[torch.Tensor]"]
+Submit = Callable[
+    [torch.Tensor, list[torch.Tensor], torch.Tensor, Callable[[], None]], "Future[torch.Tensor]"
+]
 
 
 def check(plan: str) -> None:
@@ -45,15 +48,25 @@ class OnDevice:
 
     def __init__(self, model: Model, clip_norm: float) -> None:
         self.clip_norm = clip_norm  # in units of the gradients
-        self._names = {id(parameter): name for name, parameter in zip(model.names, model.parameters, strict=True)}
-        self._residual = {name: torch.zeros(p.numel(), device=p.device) for name, p in zip(model.names, model.parameters, strict=True)}
+        self._names = {
+            id(parameter): name
+            for name, parameter in zip(model.names, model.parameters, strict=True)
+        }
+        self._residual = {
+            name: torch.zeros(p.numel(), device=p.device)
+            for name, p in zip(model.names, model.parameters, strict=True)
+        }
         self.last_norm = 0.0
         self._energy = 0.0
 
     def submit(self, bucket: GradBucket, plan: str, submit: Submit) -> Future[torch.Tensor]:
         buffer, parameters = bucket.buffer(), bucket.parameters()
         density = density_of(plan)
-        before = [self._residual[self._names[id(parameter)]].clone() for parameter in parameters] if density == 1 else []
+        before = (
+            [self._residual[self._names[id(parameter)]].clone() for parameter in parameters]
+            if density == 1
+            else []
+        )
         host = self._take(buffer.to(torch.float32), parameters, density)
         if bucket.is_last():
             if math.isfinite(self._energy):
@@ -62,7 +75,9 @@ class OnDevice:
 
         def land() -> None:
             average = host  # replaced by now
-            if before and not bool(average.isfinite().all()):  # this step will be skipped: what it took from the residual goes back
+            if before and not bool(
+                average.isfinite().all()
+            ):  # this step will be skipped: what it took from the residual goes back
                 for parameter, kept in zip(parameters, before, strict=True):
                     self._residual[self._names[id(parameter)]].copy_(kept)
             changed = average.nonzero().view(-1)
@@ -77,7 +92,11 @@ class OnDevice:
         self.last_norm *= factor
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        return {name: residual.to("cpu", copy=True) for name, residual in self._residual.items() if bool(residual.any())}
+        return {
+            name: residual.to("cpu", copy=True)
+            for name, residual in self._residual.items()
+            if bool(residual.any())
+        }
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor], last_norm: float) -> None:
         self.last_norm = last_norm
@@ -88,25 +107,38 @@ class OnDevice:
 
     @property
     def bytes(self) -> int:
-        return sum(residual.numel() * residual.element_size() for residual in self._residual.values())
+        return sum(
+            residual.numel() * residual.element_size() for residual in self._residual.values()
+        )
 
-    def _take(self, gradient: torch.Tensor, parameters: list[torch.Tensor], density: float) -> torch.Tensor:
-        """Accumulates, and takes the largest entries out: a host vector that is zero where nothing was kept."""
+    def _take(
+        self, gradient: torch.Tensor, parameters: list[torch.Tensor], density: float
+    ) -> torch.Tensor:
+        """Accumulates, and takes the largest entries out: a host vector that is zero where nothing
+        was kept."""
         gradient = self._clip(gradient)
         host = torch.zeros(gradient.numel())
         if not bool(gradient.isfinite().all()):
             host[0] = math.nan  # voids the exchange on every rank; the residual stays as it was
             return host
         pieces = torch.split(gradient, [parameter.numel() for parameter in parameters])
-        # What backward did not reach rests: if no rank reached it, the frame would drop its average.
+        # What backward did not reach rests: if no rank reached it, the frame would drop its
+        # average.
         reached = [bool(piece.any()) for piece in pieces]
         residuals = [self._residual[self._names[id(parameter)]] for parameter in parameters]
-        accumulated = torch.cat([piece + residual if there else piece for piece, residual, there in zip(pieces, residuals, reached, strict=True)])
+        accumulated = torch.cat(
+            [
+                piece + residual if there else piece
+                for piece, residual, there in zip(pieces, residuals, reached, strict=True)
+            ]
+        )
         keep = min(max(math.floor(density * accumulated.numel() + 0.5), 1), accumulated.numel())
         kept = accumulated.abs().topk(keep, sorted=False).indices.sort().values
         host[kept.cpu()] = accumulated[kept].cpu()
         accumulated[kept] = 0
-        for rest, residual, there in zip(torch.split(accumulated, [p.numel() for p in pieces]), residuals, reached, strict=True):
+        for rest, residual, there in zip(
+            torch.split(accumulated, [p.numel() for p in pieces]), residuals, reached, strict=True
+        ):
             if there:
                 residual.copy_(rest)
         return host
@@ -116,6 +148,8 @@ class OnDevice:
         if self.clip_norm <= 0:
             return gradient
         self._energy += float(gradient.square().sum())
-        return gradient if self.last_norm <= self.clip_norm else gradient * (self.clip_norm / self.last_norm)
-
-
+        return (
+            gradient
+            if self.last_norm <= self.clip_norm
+            else gradient * (self.clip_norm / self.last_norm)
+        )

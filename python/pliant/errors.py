@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What can go wrong, by kind. What somebody typed (a plan, a duration) is a ValueError; these are the rest."""
+"""What can go wrong, by kind. What somebody typed (a plan, a duration) is a ValueError; these are
+the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ class PliantError(RuntimeError):
 
 
 class CommError(PliantError):
-    """A peer is gone, or a deadline has passed. The averager is of no use afterwards; start again from a checkpoint."""
+    """A peer is gone, or a deadline has passed. The averager is of no use afterwards; start again
+    from a checkpoint."""
 
     rank: int | None = None
     """This rank, in the group that is averaged over."""
@@ -30,7 +32,8 @@ class ContractError(PliantError):
 
 
 class PayloadError(PliantError):
-    """A message that does not fit what was expected: bytes changed on the way, or ranks run different programs."""
+    """A message that does not fit what was expected: bytes changed on the way, or ranks run
+    different programs."""
 
 
 class UnsupportedError(PliantError, TypeError):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Gloo groups of our own: one per lane, one for control, and one for the training thread.
 
-The user's group is never used by a lane: Gloo tells collectives apart by the order in which they are called, and a lane's
-order is not the training thread's. Ours are made over the same store under names of our own and are in none of
-torch.distributed's tables, so that the last reference to one is its end.
-"""
+The user's group is never used by a lane: Gloo tells collectives apart by the order in which they
+are called, and a lane's order is not the training thread's. Ours are made over the same store under
+names of our own and are in none of torch.distributed's tables, so that the last reference to one is
+its end."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def make(group: dist.ProcessGroup, lanes: int, deadline: float, *, updates: bool
     key = hashlib.sha1(",".join(map(str, ranks)).encode()).hexdigest()[:16]
     number = _made.get(key, 0)
     _made[key] = number + 1
-    # Workers that torchrun starts again may find the store of the attempt before, with the addresses of processes that are gone.
+    # Workers that torchrun starts again may find the store of the attempt before, with the
+    # addresses of processes that are gone.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = PrefixStore(f"pliant/{attempt}/{key}/{number}", distributed_c10d._get_default_store())
     rank, size = dist.get_rank(group), len(ranks)
@@ -83,6 +84,10 @@ def _same_groups(control: Backend, size: int, lanes: int, updates: bool) -> None
     every = [torch.empty_like(mine) for _ in range(size)]
     control.allgather([every], [mine]).wait()  # type: ignore[attr-defined]
     for other, theirs in enumerate(every):
-        for what, here, there in zip(("lanes", "optimizers that updates may use"), every[0], theirs, strict=True):
+        for what, here, there in zip(
+            ("lanes", "optimizers that updates may use"), every[0], theirs, strict=True
+        ):
             if int(here) != int(there):
-                raise DisagreementError(f"{what}: rank 0 has {int(here)}, rank {other} has {int(there)}")
+                raise DisagreementError(
+                    f"{what}: rank 0 has {int(here)}, rank {other} has {int(there)}"
+                )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The communication hook of DDP. It can be registered once per DDP object and never taken away again, so what is registered is
-a seat: averagers come and go, and while there is none, gradients are averaged as DDP would."""
+"""The communication hook of DDP. It can be registered once per DDP object and never taken away
+again, so what is registered is a seat: averagers come and go, and while there is none, gradients
+are averaged as DDP would."""
 
 import weakref
 from typing import Protocol
@@ -58,7 +59,8 @@ def seat_of(ddp: DistributedDataParallel) -> Seat:
 
 
 def all_reduce(group: dist.ProcessGroup, bucket: GradBucket) -> Future[torch.Tensor]:
-    """Bit for bit what DDP does without a hook: scaled first, then summed; on the user's own group, by the thread that DDP calls from."""
+    """Bit for bit what DDP does without a hook: scaled first, then summed; on the user's own group,
+    by the thread that DDP calls from."""
     buffer = bucket.buffer()
     buffer.mul_(1.0 / dist.get_world_size(group))
     work = dist.all_reduce(buffer, group=group, async_op=True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Uneven inputs under updates: `with Join([ddp, averager])`.
 
-A rank that has run out of data settles in a thread: it answers the others' exchanges, sending nothing new, until everybody has
-come to the end. It does so on copies, because DDP writes the last joiner's parameters everywhere at the end; ours come after.
-"""
+A rank that has run out of data settles in a thread: it answers the others' exchanges, sending
+nothing new, until everybody has come to the end. It does so on copies, because DDP writes the last
+joiner's parameters everywhere at the end; ours come after."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class Joining:
             self._expected = config
             Join.notify_join_context(self._averager)
         elif config.enable and config is not self._expected:
-            raise ContractError("under updates ddp.join() alone would leave the others waiting for exchanges: use Join([ddp, averager])")
+            raise ContractError(
+                "under updates ddp.join() alone would leave the others waiting for exchanges: use Join([ddp, averager])"
+            )
 
     def completed_step(self) -> None:
         if self._averager is not None:
@@ -76,7 +78,11 @@ class Joining:
             raise failure
         assert self._copies is not None
         with torch.no_grad():
-            for tensors, copies in zip((self._updates.model.parameters, self._updates.buffers.tensors()), self._copies, strict=True):
+            for tensors, copies in zip(
+                (self._updates.model.parameters, self._updates.buffers.tensors()),
+                self._copies,
+                strict=True,
+            ):
                 for tensor, copy in zip(tensors, copies, strict=True):
                     tensor.copy_(copy)
         self._copies = None

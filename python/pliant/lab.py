@@ -11,7 +11,8 @@ _PATIENCE_SECONDS = 10.0
 
 
 def enter_phase(name: str) -> bool:
-    """Enters a named phase of the timeline; False outside the lab. ValueError: the lab knows no such phase, or is gone."""
+    """Enters a named phase of the timeline; False outside the lab. ValueError: the lab knows no
+    such phase, or is gone."""
     path = os.environ.get("PLIANT_LAB_CONTROL")
     if not path:
         return False
@@ -22,7 +23,9 @@ def enter_phase(name: str) -> bool:
             control.sendall(f"phase {name}\n".encode())
             answer = control.makefile().readline().strip()
     except OSError as error:
-        raise ValueError(f"phase '{name}': the lab does not answer at {path}: {error.strerror or error}") from None
+        raise ValueError(
+            f"phase '{name}': the lab does not answer at {path}: {error.strerror or error}"
+        ) from None
     if answer != "ok":
         raise ValueError(f"phase '{name}': {answer.removeprefix('error: ') or 'the lab has ended'}")
     return True

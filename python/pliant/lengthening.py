@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Longer steps for optimizers that divide by a second moment, while their rank trains alone (docs/updates.md)."""
+"""Longer steps for optimizers that divide by a second moment, while their rank trains alone
+(docs/updates.md)."""
 
 from __future__ import annotations
 
@@ -13,12 +14,17 @@ from pliant import model as models
 
 
 class Lengthening:
-    """From the begin of an optimizer's step to its end its learning rates are multiplied by `factor()`."""
+    """From the begin of an optimizer's step to its end its learning rates are multiplied by
+    `factor()`."""
 
     def __init__(self, optimizers: Sequence[Optimizer], factor: Callable[[], float]) -> None:
         self._factor = factor
-        self._fit = {id(optimizer) for optimizer in optimizers if models.divides_by_second_moment(optimizer)}
-        self._kept: dict[int, list[tuple[dict[str, Any], Any]]] = {}  # by optimizer: groups and their own rates
+        self._fit = {
+            id(optimizer) for optimizer in optimizers if models.divides_by_second_moment(optimizer)
+        }
+        self._kept: dict[
+            int, list[tuple[dict[str, Any], Any]]
+        ] = {}  # by optimizer: groups and their own rates
 
     def begin(self, optimizer: Optimizer) -> None:
         self.end(optimizer)  # if its last step ended by an exception

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Lightning, as a callback: `from pliant.lightning import Averaging`, `Trainer(strategy="ddp", callbacks=[Averaging(plan=...)])`.
+"""Lightning, as a callback: `from pliant.lightning import Averaging`, `Trainer(strategy="ddp",
+callbacks=[Averaging(plan=...)])`.
 
-Lightning registers communication hooks on GPUs only, and ignores them in silence elsewhere. The callback attaches once the DDP
-model exists, whatever the device.
-"""
+Lightning registers communication hooks on GPUs only, and ignores them in silence elsewhere. The
+callback attaches once the DDP model exists, whatever the device."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Averaging(Callback):
         model = trainer.strategy.model
         if not isinstance(model, DistributedDataParallel):
             raise UnsupportedError(
-                f"pliant.lightning.Averaging works with Trainer(strategy=\"ddp\"); the strategy here is {type(trainer.strategy).__name__}, its model {type(model).__name__}"
+                f'pliant.lightning.Averaging works with Trainer(strategy="ddp"); the strategy here is {type(trainer.strategy).__name__}, its model {type(model).__name__}'
             )
         optimizers = trainer.strategy.optimizers
         self.averager = attach(model, list(optimizers) or None, self.plan, **self.options)
@@ -47,7 +47,9 @@ class Averaging(Callback):
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._close()
 
-    def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
+    def on_exception(
+        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
+    ) -> None:
         self._close()
 
     def _close(self) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Prometheus text of a run that is under way, over HTTP or as a file for node_exporter's textfile collector. docs/metrics.md has the names."""
+"""Prometheus text of a run that is under way, over HTTP or as a file for node_exporter's textfile
+collector. docs/metrics.md has the names."""
 
 from __future__ import annotations
 
@@ -22,27 +23,77 @@ _FIGURES: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
     ("steps_total", ("summary", "steps"), "counter", "Completed steps of training."),
     ("exchanges_total", ("summary", "exchanges"), "counter", "Exchanges of those steps."),
     ("voids_total", ("summary", "voids"), "counter", "Steps whose exchange was void."),
-    ("bytes_sent_total", ("summary", "bytes"), "counter", "Bytes that this rank sent, control records apart."),
-    ("control_bytes_sent_total", ("summary", "control_bytes"), "counter", "Bytes of control records that this rank sent."),
+    (
+        "bytes_sent_total",
+        ("summary", "bytes"),
+        "counter",
+        "Bytes that this rank sent, control records apart.",
+    ),
+    (
+        "control_bytes_sent_total",
+        ("summary", "control_bytes"),
+        "counter",
+        "Bytes of control records that this rank sent.",
+    ),
     ("seconds_total", ("sums", "whole"), "counter", "Seconds that the steps took."),
     ("compute_seconds_total", ("sums", "compute"), "counter", "Of that, this rank's own work."),
     ("exposed_seconds_total", ("sums", "exposed"), "counter", "Of that, waiting for exchanges."),
     ("coding_seconds_total", ("sums", "coding"), "counter", "Selecting, encoding, decoding."),
-    ("wire_seconds_total", ("sums", "seen"), "counter", "Exchanges on the wire, by the rank that came last."),
+    (
+        "wire_seconds_total",
+        ("sums", "seen"),
+        "counter",
+        "Exchanges on the wire, by the rank that came last.",
+    ),
     ("epoch", ("step", "epoch"), "gauge", "Plan epoch."),
     ("step_seconds", ("step", "whole"), "gauge", "The last completed step."),
     ("step_compute_seconds", ("step", "compute"), "gauge", "Of that, this rank's own work."),
     ("step_exposed_seconds", ("step", "exposed"), "gauge", "Of that, waiting for an exchange."),
-    ("step_dense_seconds", ("step", "dense_step"), "gauge", "What the model says a step with a plain dense all-reduce would take."),
+    (
+        "step_dense_seconds",
+        ("step", "dense_step"),
+        "gauge",
+        "What the model says a step with a plain dense all-reduce would take.",
+    ),
     ("wire_seconds", ("step", "seen"), "gauge", "Its exchanges on the wire."),
-    ("wire_predicted_seconds", ("step", "predicted"), "gauge", "What the model said they would take."),
-    ("updated_fraction", ("step", "updated"), "gauge", "Entries of the result that are not zero / all."),
+    (
+        "wire_predicted_seconds",
+        ("step", "predicted"),
+        "gauge",
+        "What the model said they would take.",
+    ),
+    (
+        "updated_fraction",
+        ("step", "updated"),
+        "gauge",
+        "Entries of the result that are not zero / all.",
+    ),
     ("gain", ("step", "gain"), "gauge", "Energy sent / energy accumulated."),
-    ("residual_ratio", ("step", "residual_ratio"), "gauge", "Norm of what is not sent yet / norm of the contribution."),
-    ("link_latency_seconds", ("step", "link", "latency"), "gauge", "Estimated seconds per message."),
-    ("link_latency_uncertainty_seconds", ("step", "link", "latency_sd"), "gauge", "One standard deviation of that."),
+    (
+        "residual_ratio",
+        ("step", "residual_ratio"),
+        "gauge",
+        "Norm of what is not sent yet / norm of the contribution.",
+    ),
+    (
+        "link_latency_seconds",
+        ("step", "link", "latency"),
+        "gauge",
+        "Estimated seconds per message.",
+    ),
+    (
+        "link_latency_uncertainty_seconds",
+        ("step", "link", "latency_sd"),
+        "gauge",
+        "One standard deviation of that.",
+    ),
     ("link_rate_bits_per_second", ("step", "link", "rate"), "gauge", "Estimated bandwidth."),
-    ("link_rate_uncertainty_bits_per_second", ("step", "link", "rate_sd"), "gauge", "One standard deviation of that."),
+    (
+        "link_rate_uncertainty_bits_per_second",
+        ("step", "link", "rate_sd"),
+        "gauge",
+        "One standard deviation of that.",
+    ),
 )
 
 
@@ -59,15 +110,29 @@ def text(latest: str, name: str, notes: dict[str, float]) -> str:
             lines += _sample(figure, kind, about, [(run, float(value))])
     plan = (known.get("step") or {}).get("plan")
     if plan:
-        lines += _sample("plan_info", "gauge", "The plan in force, as text; always 1.", [(f'{run},plan="{_escaped(plan)}"', 1.0)])
+        lines += _sample(
+            "plan_info",
+            "gauge",
+            "The plan in force, as text; always 1.",
+            [(f'{run},plan="{_escaped(plan)}"', 1.0)],
+        )
     if notes:
-        lines += _sample("note", "gauge", "What the job itself said last.", [(f'{run},name="{_escaped(key)}"', value) for key, value in sorted(notes.items())])
+        lines += _sample(
+            "note",
+            "gauge",
+            "What the job itself said last.",
+            [(f'{run},name="{_escaped(key)}"', value) for key, value in sorted(notes.items())],
+        )
     return "\n".join(lines) + "\n" if lines else ""
 
 
 def _sample(figure: str, kind: str, about: str, values: list[tuple[str, float]]) -> list[str]:
     full = f"pliant_{figure}"
-    return [f"# HELP {full} {about}", f"# TYPE {full} {kind}", *(f"{full}{{{labels}}} {value:.17g}" for labels, value in values)]
+    return [
+        f"# HELP {full} {about}",
+        f"# TYPE {full} {kind}",
+        *(f"{full}{{{labels}}} {value:.17g}" for labels, value in values),
+    ]
 
 
 def _escaped(value: str) -> str:
@@ -80,7 +145,9 @@ def read(where: str) -> tuple[str, int] | str:
         return where
     host, colon, port = where.rpartition(":")
     if not port.isdigit() or int(port) > 65535 or (not colon and where != port):
-        raise ValueError(f"metrics='{where}': a port ('9095', '127.0.0.1:9095') or the path of a file that ends in .prom")
+        raise ValueError(
+            f"metrics='{where}': a port ('9095', '127.0.0.1:9095') or the path of a file that ends in .prom"
+        )
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -109,7 +176,12 @@ class Server:
             raise OSError(f"serving metrics at {host}:{port}: {error.strerror or error}") from None
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.2}, name="pliant metrics", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.2},
+            name="pliant metrics",
+            daemon=True,
+        )
         self._thread.start()
 
     def stop(self) -> None:

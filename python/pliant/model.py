@@ -36,7 +36,9 @@ class Model:
 
     def flatten(self, position: int, shaped: torch.Tensor) -> torch.Tensor:
         parameter = self.parameters[position]
-        laid_out = torch.empty_strided(parameter.shape, _native.layout(parameter), dtype=torch.float32)
+        laid_out = torch.empty_strided(
+            parameter.shape, _native.layout(parameter), dtype=torch.float32
+        )
         laid_out.copy_(shaped)
         return laid_out.as_strided((parameter.numel(),), (1,))
 
@@ -65,7 +67,8 @@ def unwrap(model: nn.Module) -> DistributedDataParallel:
 
 
 def of(module: nn.Module, ignored: frozenset[str] = frozenset()) -> Model:
-    """What DDP hands to its hook: parameters that require gradients, each once, without those whose gradients are sparse tensors."""
+    """What DDP hands to its hook: parameters that require gradients, each once, without those whose
+    gradients are sparse tensors."""
     sparse = _with_sparse_gradients(module)
     names: list[str] = []
     parameters: list[torch.Tensor] = []
@@ -76,7 +79,9 @@ def of(module: nn.Module, ignored: frozenset[str] = frozenset()) -> Model:
         names.append(name.replace("_orig_mod.", ""))
         parameters.append(parameter)
     if not parameters:
-        raise UnsupportedError("pliant: this model has no parameters with dense gradients, so there is nothing to average")
+        raise UnsupportedError(
+            "pliant: this model has no parameters with dense gradients, so there is nothing to average"
+        )
     return Model(names, parameters)
 
 
@@ -100,13 +105,16 @@ def check_optimizer(optimizer: object) -> torch.optim.Optimizer:
             "Use the optimizer it wraps; with sparse plans the network is no reason to split it."
         )
     if not isinstance(inner, torch.optim.Optimizer):
-        raise UnsupportedError(f"optimizer= must be a torch.optim.Optimizer, not {type(inner).__name__}")
+        raise UnsupportedError(
+            f"optimizer= must be a torch.optim.Optimizer, not {type(inner).__name__}"
+        )
     return inner
 
 
 def divides_by_second_moment(optimizer: torch.optim.Optimizer) -> bool:
-    """Adam and its kin: they bear late and rare exchanges less well, and the policy knows. Before its first step an optimizer has no state
-    that would show it: then its name counts, and whether it has betas."""
+    """Adam and its kin: they bear late and rare exchanges less well, and the policy knows. Before
+    its first step an optimizer has no state that would show it: then its name counts, and whether
+    it has betas."""
     kept = {key for state in optimizer.state.values() for key in state}
     names = " ".join(base.__name__ for base in type(optimizer).__mro__)
     return (
@@ -122,8 +130,14 @@ def _check(name: str, parameter: torch.Tensor) -> None:
             f"pliant does not average complex gradients, and parameter {name} is {parameter.dtype}. Keep real and imaginary part as two parameters."
         )
     if parameter.dtype not in _FLOATS:
-        raise UnsupportedError(f"parameter {name} is {parameter.dtype}; pliant averages float32, bfloat16 and float16")
+        raise UnsupportedError(
+            f"parameter {name} is {parameter.dtype}; pliant averages float32, bfloat16 and float16"
+        )
 
 
 def _with_sparse_gradients(module: nn.Module) -> set[int]:
-    return {id(part.weight) for part in module.modules() if isinstance(part, (nn.Embedding, nn.EmbeddingBag)) and part.sparse}
+    return {
+        id(part.weight)
+        for part in module.modules()
+        if isinstance(part, (nn.Embedding, nn.EmbeddingBag)) and part.sparse
+    }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The optimizers of one rank under kind updates: which are refused, and what is done to their state."""
+"""The optimizers of one rank under kind updates: which are refused, and what is done to their
+state."""
 
 from __future__ import annotations
 
@@ -28,17 +29,29 @@ class Optimizers:
         if not self.each:
             raise UnsupportedError("optimizer=[]: at least one")
 
-    def objection(self, model: models.Model, module: nn.Module, ignored: Collection[str] = ()) -> str | None:
+    def objection(
+        self, model: models.Model, module: nn.Module, ignored: Collection[str] = ()
+    ) -> str | None:
         """Why there can be no updates with these, if so."""
-        return self._second_copies() or _unfit(model, module, ignored) or self._strangers(model, module)
+        return (
+            self._second_copies()
+            or _unfit(model, module, ignored)
+            or self._strangers(model, module)
+        )
 
     def rates(self) -> int:
         """A hash of the learning rates."""
-        rates = [float(group["lr"]) for optimizer in self.each for group in optimizer.param_groups if "lr" in group]
+        rates = [
+            float(group["lr"])
+            for optimizer in self.each
+            for group in optimizer.param_groups
+            if "lr" in group
+        ]
         return zlib.crc32(struct.pack(f"{len(rates)}d", *rates))
 
     def forget_positions(self) -> None:
-        """Parameters have moved without the optimizer: LBFGS's history of positions is of no use any more."""
+        """Parameters have moved without the optimizer: LBFGS's history of positions is of no use
+        any more."""
         for optimizer in self.each:
             if isinstance(optimizer, torch.optim.LBFGS):
                 for state in optimizer.state.values():
@@ -77,7 +90,9 @@ class Optimizers:
 
     def load_state_dicts(self, saved: Sequence[Mapping[str, Any]]) -> None:
         if len(saved) != len(self.each):
-            raise UnsupportedError(f"load_state_dict: the state is of {len(saved)} optimizers, and there are {len(self.each)}")
+            raise UnsupportedError(
+                f"load_state_dict: the state is of {len(saved)} optimizers, and there are {len(self.each)}"
+            )
         for optimizer, state in zip(self.each, saved, strict=True):
             optimizer.load_state_dict(copy.deepcopy(dict(state)))
 
@@ -86,7 +101,11 @@ class Optimizers:
             one: object = given
             while one is not None:
                 families = [base.__name__ for base in type(one).__mro__]
-                found = any(word in family.lower().replace("_", "") for word in _SECOND_COPIES for family in families)
+                found = any(
+                    word in family.lower().replace("_", "")
+                    for word in _SECOND_COPIES
+                    for family in families
+                )
                 groups: Any = getattr(one, "param_groups", [])
                 if found or any("train_mode" in group for group in groups):
                     return (
@@ -121,7 +140,9 @@ class Optimizers:
 
 
 def _rescales(optimizer: Optimizer) -> bool:
-    return models.divides_by_second_moment(optimizer) or any("Muon" in base.__name__ for base in type(optimizer).__mro__)
+    return models.divides_by_second_moment(optimizer) or any(
+        "Muon" in base.__name__ for base in type(optimizer).__mro__
+    )
 
 
 def _unfit(model: models.Model, module: nn.Module, ignored: Collection[str]) -> str | None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What is this rank's own under updates and must be saved by it: parameters, buffers, optimizers. And has somebody loaded others?"""
+"""What is this rank's own under updates and must be saved by it: parameters, buffers, optimizers.
+And has somebody loaded others?"""
 
 from __future__ import annotations
 
@@ -31,27 +32,40 @@ class Own:
 
     def watch(self, module: nn.Module) -> list[RemovableHandle]:
         notice = _Notice(self)
-        handles: list[RemovableHandle] = [part.register_load_state_dict_post_hook(notice) for part in module.modules()]  # type: ignore[no-untyped-call]
-        return handles + [one.register_load_state_dict_post_hook(self._optimizer_loaded) for one in self._optimizers.each]
+        handles: list[RemovableHandle] = [
+            part.register_load_state_dict_post_hook(notice) for part in module.modules()
+        ]  # type: ignore[no-untyped-call]
+        return handles + [
+            one.register_load_state_dict_post_hook(self._optimizer_loaded)
+            for one in self._optimizers.each
+        ]
 
     def state_dict(self, *, parameters: bool, optimizers: bool) -> dict[str, Any]:
         saved: dict[str, Any] = {}
         if parameters:
-            saved["own_parameters"] = {name: tensor.detach().clone() for name, tensor in zip(self._model.names, self._model.parameters, strict=True)}
-            saved["own_buffers"] = {place.name: place.now().detach().clone() for place in self._places()}
+            saved["own_parameters"] = {
+                name: tensor.detach().clone()
+                for name, tensor in zip(self._model.names, self._model.parameters, strict=True)
+            }
+            saved["own_buffers"] = {
+                place.name: place.now().detach().clone() for place in self._places()
+            }
         if optimizers:
             saved["own_optimizers"] = self._optimizers.state_dicts()
         return saved
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Wins over what is loaded into the model and its optimizers before or after, until the next step."""
+        """Wins over what is loaded into the model and its optimizers before or after, until the
+        next step."""
         self._held = saved
         self.loaded = False
         self._write()
 
     def put_back_if_overwritten(self) -> None:
         if self._overwritten and self._held is not None:
-            log.info("the model or its optimizers were loaded after the averager: this rank's own state, as the averager has it, is put back")
+            log.info(
+                "the model or its optimizers were loaded after the averager: this rank's own state, as the averager has it, is put back"
+            )
             self._write()
 
     def let_go(self) -> None:
@@ -94,7 +108,8 @@ class Own:
 
 
 class _Notice:
-    """Hooks are copied and pickled with their module (for an average of the weights, or to save it whole): the copy notices nothing."""
+    """Hooks are copied and pickled with their module (for an average of the weights, or to save it
+    whole): the copy notices nothing."""
 
     def __init__(self, own: Own | None = None) -> None:
         self._own = None if own is None else weakref.ref(own)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Reads the run log (docs/formats/run-log.md): a whole file at once, or as it grows.
 
-A line is checked key by key, so that what comes out has the types it says. Keys and types that are not known are passed over, an
-incomplete last line is ignored, and everything else that is wrong is a RunLogError that names the file and the line.
-"""
+A line is checked key by key, so that what comes out has the types it says. Keys and types that are
+not known are passed over, an incomplete last line is ignored, and everything else that is wrong is
+a RunLogError that names the file and the line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 
 class RunLogError(ValueError):
-    """A file that is no run log, or not one of this version. The text names the file, and the line if there is one."""
+    """A file that is no run log, or not one of this version. The text names the file, and the line
+    if there is one."""
 
 
 @dataclass(frozen=True)
@@ -175,13 +176,16 @@ class RunLog:
                 self.end = line
 
     def moves(self) -> list[str]:
-        """What each decision did: "first", "trial" (for one exchange), "changed", or "kept", also where a trial gives way to the plan before it."""
+        """What each decision did: "first", "trial" (for one exchange), "changed", or "kept", also
+        where a trial gives way to the plan before it."""
         out, settled = [], None
         for decision in self.decisions:
             if decision.trial:
                 out.append("trial")
                 continue
-            out.append("first" if settled is None else "changed" if decision.plan != settled else "kept")
+            out.append(
+                "first" if settled is None else "changed" if decision.plan != settled else "kept"
+            )
             settled = decision.plan
         return out
 
@@ -189,7 +193,23 @@ class RunLog:
     def seconds(self) -> float:
         """How far the log reaches."""
         ends = [self.end.t] if self.end else []
-        return max([0.0, *ends, *(lines[-1].t for lines in (self.steps, self.decisions, self.notes, self.phases, self.messages) if lines)])
+        return max(
+            [
+                0.0,
+                *ends,
+                *(
+                    lines[-1].t
+                    for lines in (
+                        self.steps,
+                        self.decisions,
+                        self.notes,
+                        self.phases,
+                        self.messages,
+                    )
+                    if lines
+                ),
+            ]
+        )
 
 
 def read(path: Path | str) -> RunLog:
@@ -208,7 +228,8 @@ def read(path: Path | str) -> RunLog:
 class Follower:
     """A log that may still be growing: `lines()` gives what has been completed since the last call.
 
-    Opening reads the header, and fails where there is none. What stands after the last end of a line is left for the next call."""
+    Opening reads the header, and fails where there is none. What stands after the last end of a
+    line is left for the next call."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -330,7 +351,10 @@ class _Keys:
         return None if value is None else _Keys(value, f"{self.where}: in '{key}'")
 
     def texts(self, key: str) -> dict[str, str]:
-        return {name: value if isinstance(value, str) else json.dumps(value) for name, value in (self.object(key) or {}).items()}
+        return {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in (self.object(key) or {}).items()
+        }
 
     def array(self, key: str) -> list[Any]:
         value = self.values.get(key)
@@ -346,7 +370,8 @@ class _Keys:
 
 
 def _encodable(value: Any) -> Any:
-    """JSON can write halves of surrogate pairs, which no file or terminal takes: question marks instead."""
+    """JSON can write halves of surrogate pairs, which no file or terminal takes: question marks
+    instead."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, list):
@@ -370,11 +395,17 @@ def _short(text: str) -> str:
 def _header(keys: _Keys) -> Header:
     found = keys.values.get("format")
     if keys.values.get("type") != "header" or found != FORMAT:
-        what = f"its format is {_short(json.dumps(found))}" if found is not None else "its first line is no header"
-        raise keys.fail(f"not a run log: {what}, not \"{FORMAT}\"")
+        what = (
+            f"its format is {_short(json.dumps(found))}"
+            if found is not None
+            else "its first line is no header"
+        )
+        raise keys.fail(f'not a run log: {what}, not "{FORMAT}"')
     version = keys.values.get("version")
     if version != VERSION or isinstance(version, bool):
-        raise keys.fail(f"the log's version is {_short(json.dumps(version))}; this pliant reads version {VERSION}")
+        raise keys.fail(
+            f"the log's version is {_short(json.dumps(version))}; this pliant reads version {VERSION}"
+        )
     return Header(
         name=keys.text("name"),
         started=keys.number("started"),
@@ -406,7 +437,13 @@ def _line(keys: _Keys) -> Line | None:
         case "message":
             return Message(t, keys.text("level"), keys.text("text"))
         case "end":
-            return End(t, keys.count("step"), keys.text("status"), keys.maybe_text("error"), keys.object("summary") or {})
+            return End(
+                t,
+                keys.count("step"),
+                keys.text("status"),
+                keys.maybe_text("error"),
+                keys.object("summary") or {},
+            )
         case "header":
             raise keys.fail("a second header: a file holds one run")
     return None
@@ -483,12 +520,20 @@ def _inputs(value: Any) -> str | None:
 
 
 def _candidate(keys: _Keys) -> Candidate:
-    return Candidate(keys.text("plan"), *(keys.maybe_number(key) for key in ("step", "exchange", "exposed", "efficiency", "updated", "gain", "bytes")))
+    return Candidate(
+        keys.text("plan"),
+        *(
+            keys.maybe_number(key)
+            for key in ("step", "exchange", "exposed", "efficiency", "updated", "gain", "bytes")
+        ),
+    )
 
 
 def _noted(keys: _Keys) -> dict[str, float]:
     values = keys.object("values") or {}
     for name, value in values.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-            raise keys.fail(f"'{_short(name)}' in 'values' is {_short(json.dumps(value))}, not a number")
+            raise keys.fail(
+                f"'{_short(name)}' in 'values' is {_short(json.dumps(value))}, not a number"
+            )
     return {name: math.nan if value is None else _float(value) for name, value in values.items()}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""When has this rank completed a step? When each of its optimizers has, seen through their public hooks."""
+"""When has this rank completed a step? When each of its optimizers has, seen through their public
+hooks."""
 
 from __future__ import annotations
 
@@ -17,10 +18,15 @@ from pliant.watch import out_of_graphs
 
 
 class Steps:
-    """Calls `completed` after the step of the last optimizer of a round. `whole`: a step must see all gradients. `factor`: of their steps."""
+    """Calls `completed` after the step of the last optimizer of a round. `whole`: a step must see
+    all gradients. `factor`: of their steps."""
 
     def __init__(
-        self, optimizers: Sequence[torch.optim.Optimizer], completed: Callable[[], None], whole: Callable[[], bool], factor: Callable[[], float]
+        self,
+        optimizers: Sequence[torch.optim.Optimizer],
+        completed: Callable[[], None],
+        whole: Callable[[], bool],
+        factor: Callable[[], float],
     ) -> None:
         self._completed = completed
         self._rounds = 0
@@ -28,7 +34,9 @@ class Steps:
         self._handles: list[RemovableHandle] = []
         lengthening = Lengthening(optimizers, factor)
         for place, optimizer in enumerate(optimizers):
-            watched = _Depth(optimizer, lambda place=place: self._one_has_stepped(place), whole, lengthening)  # type: ignore[misc]
+            watched = _Depth(
+                optimizer, lambda place=place: self._one_has_stepped(place), whole, lengthening
+            )  # type: ignore[misc]
             self._handles.append(optimizer.register_step_pre_hook(out_of_graphs(watched.before)))
             self._handles.append(optimizer.register_step_post_hook(out_of_graphs(watched.after)))
 
@@ -45,10 +53,15 @@ class Steps:
 
 
 class _Depth:
-    """The hooks of one optimizer fire twice where step() calls its parent's: the outermost counts."""
+    """The hooks of one optimizer fire twice where step() calls its parent's: the outermost
+    counts."""
 
     def __init__(
-        self, optimizer: torch.optim.Optimizer, stepped: Callable[[], None], whole: Callable[[], bool], lengthening: Lengthening
+        self,
+        optimizer: torch.optim.Optimizer,
+        stepped: Callable[[], None],
+        whole: Callable[[], bool],
+        lengthening: Lengthening,
     ) -> None:
         self._name = type(optimizer).__name__
         self._stepped = stepped
@@ -63,7 +76,9 @@ class _Depth:
                 f"{self._name}.step() was called inside backward: under updates a step must see all gradients. "
                 "Call it after backward, or use a plan of kind gradients."
             )
-        if self._depth > 0 and not _is_running(self._outermost):  # the last one ended by an exception
+        if self._depth > 0 and not _is_running(
+            self._outermost
+        ):  # the last one ended by an exception
             self._depth = 0
         if self._depth == 0:
             self._outermost = _frame_of_step()

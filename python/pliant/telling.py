@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What a run tells of itself while it runs: the run log (docs/formats/run-log.md), which the engine writes, and metrics."""
+"""What a run tells of itself while it runs: the run log (docs/formats/run-log.md), which the engine
+writes, and metrics."""
 
 from __future__ import annotations
 
@@ -34,7 +35,12 @@ class Telling:
 
     def __init__(self, log: str | None, name: str | None, where: str | None) -> None:
         self.path = log
-        self.name = name or (Path(log).stem if log else "") or Path(sys.argv[0] if sys.argv else "").stem or "run"
+        self.name = (
+            name
+            or (Path(log).stem if log else "")
+            or Path(sys.argv[0] if sys.argv else "").stem
+            or "run"
+        )
         self._where = where
         self._rank = 0
         self._notes: dict[str, float] = {}
@@ -44,7 +50,8 @@ class Telling:
         self._overhearing: _Overhearing | None = None
 
     def prepare(self, rank: int) -> str:
-        """Before the engine, which tells all ranks what one of them objects to: an empty text, or why metrics cannot be had."""
+        """Before the engine, which tells all ranks what one of them objects to: an empty text, or
+        why metrics cannot be had."""
         self._rank = rank
         if self._where is None or rank != 0:
             return ""
@@ -107,7 +114,9 @@ class Telling:
 
     def metrics_text(self) -> str:
         engine = self._running()
-        return metrics.text(self._last if engine is None else engine.latest(), self.name, self._notes)
+        return metrics.text(
+            self._last if engine is None else engine.latest(), self.name, self._notes
+        )
 
     @property
     def port(self) -> int | None:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Kind updates, on the training thread's side: after every completed step the engine lands and sends; here is what surrounds it.
+"""Kind updates, on the training thread's side: after every completed step the engine lands and
+sends; here is what surrounds it.
 
     base        the parameters on which all ranks agree, bit for bit
     progress    what this rank's optimizers have done since its last exchange
 
-Parameters are read and written afresh at every call, by the engine alone. docs/updates.md says what it means for a training loop.
-"""
+Parameters are read and written afresh at every call, by the engine alone. docs/updates.md says what
+it means for a training loop."""
 
 from __future__ import annotations
 
@@ -38,10 +39,17 @@ _MOMENTUM_OF_ADAM = ("momentum_buffer", "exp_avg")
 
 
 class Updates:
-    """Of one averager whose optimizers are known. While the plan is of kind gradients it only waits."""
+    """Of one averager whose optimizers are known. While the plan is of kind gradients it only
+    waits."""
 
     def __init__(
-        self, ddp: DistributedDataParallel, model: models.Model, optimizers: Optimizers, buffers: Buffers, clear_momentum: bool | None, scaler: Any
+        self,
+        ddp: DistributedDataParallel,
+        model: models.Model,
+        optimizers: Optimizers,
+        buffers: Buffers,
+        clear_momentum: bool | None,
+        scaler: Any,
     ) -> None:
         self.model = model
         self.buffers = buffers
@@ -57,7 +65,9 @@ class Updates:
         self._alone = False
         self._based = False
         self._strides: list[tuple[int, ...]] = []  # when the base was taken
-        self._kept: list[torch.Tensor] | None = None  # this rank's own, while the base is in its place
+        self._kept: list[torch.Tensor] | None = (
+            None  # this rank's own, while the base is in its place
+        )
         self._failure: Exception | None = None
         self._own = Own(model, buffers, optimizers)
         self._scale_from_now_on: dict[str, Any] | None = None
@@ -69,9 +79,16 @@ class Updates:
         """Collective."""
         self._engine, self._desk, self._alone = engine, desk, alone
         me = weakref.WeakMethod(self.completed_step)
-        self._steps = Steps(self.optimizers.each, lambda: _call(me), lambda: engine.is_updates, lambda: engine.lengthening)
+        self._steps = Steps(
+            self.optimizers.each,
+            lambda: _call(me),
+            lambda: engine.is_updates,
+            lambda: engine.lengthening,
+        )
         before = weakref.WeakMethod(self.before_forward)
-        self._handles.append(self._ddp.register_forward_pre_hook(out_of_graphs(lambda module, inputs: _call(before))))
+        self._handles.append(
+            self._ddp.register_forward_pre_hook(out_of_graphs(lambda module, inputs: _call(before)))
+        )
         self._handles += self._own.watch(self._ddp.module)
         if self.in_force:
             self._take_base("attaching")
@@ -103,11 +120,16 @@ class Updates:
         """In the shapes of the parameters, copies."""
         if not self._based or self._alone:
             return [parameter.detach().clone() for parameter in self.model.parameters]
-        return [self.model.unflatten(position, flat) for position, flat in enumerate(self._running().base())]
+        return [
+            self.model.unflatten(position, flat)
+            for position, flat in enumerate(self._running().base())
+        ]
 
     def check_not_swapped(self, what: str) -> None:
         if self._kept is not None:
-            raise ContractError(f"{what} inside on_base() or settled(): the base is in the parameters' place there, leave it first")
+            raise ContractError(
+                f"{what} inside on_base() or settled(): the base is in the parameters' place there, leave it first"
+            )
 
     def check_as_trained(self) -> None:
         """Before the parameters are used outside a step: they are what training left there."""
@@ -151,7 +173,10 @@ class Updates:
             stepped = engine.step(self.model.parameters, self.buffers.tensors())
         if not stepped.finite:
             dropped = self.optimizers.drop_what_is_not_finite()
-            log.warning("the progress of this rank was not finite: its parameters went back, and %d entries of its optimizers' state were set to 0", dropped)
+            log.warning(
+                "the progress of this rank was not finite: its parameters went back, and %d entries of its optimizers' state were set to 0",
+                dropped,
+            )
         if stepped.sent or stepped.landed:
             self.optimizers.forget_positions()
         if stepped.landed:
@@ -172,7 +197,10 @@ class Updates:
         engine = self._running()
         tensors = [*self.model.parameters, *self.buffers.tensors()]
         self._kept = [tensor.detach().clone() for tensor in tensors]
-        agreed = self.base() + [_as(tensor, flat) for tensor, flat in zip(self.buffers.tensors(), engine.agreed_buffers(), strict=True)]
+        agreed = self.base() + [
+            _as(tensor, flat)
+            for tensor, flat in zip(self.buffers.tensors(), engine.agreed_buffers(), strict=True)
+        ]
         _write(tensors, agreed)
         try:
             yield
@@ -193,13 +221,16 @@ class Updates:
             yield
 
     def settle(self) -> None:
-        """Collective: everything lands, what this rank has not sent yet included or kept in the residual; parameters = base."""
+        """Collective: everything lands, what this rank has not sent yet included or kept in the
+        residual; parameters = base."""
         if self.training_alone and self._based:
             self.check_not_swapped("settling")
             self.check_as_trained()
             self.settle_on(self.model.parameters, self.buffers.tensors())
 
-    def settle_on(self, parameters: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]) -> None:
+    def settle_on(
+        self, parameters: Sequence[torch.Tensor], buffers: Sequence[torch.Tensor]
+    ) -> None:
         with self._failing():
             self._running().settle(parameters, buffers)
             self._after_settling()
@@ -213,10 +244,13 @@ class Updates:
         if self._alone:
             return
         if self.in_force and self._based:
-            # Ranks may be an exchange apart. They meet on copies of the base: what is in the parameters is no progress.
+            # Ranks may be an exchange apart. They meet on copies of the base: what is in the
+            # parameters is no progress.
             scratch = self.base()
             with self._failing():
-                self._running().settle(scratch, [buffer.detach().clone() for buffer in self.buffers.tensors()])
+                self._running().settle(
+                    scratch, [buffer.detach().clone() for buffer in self.buffers.tensors()]
+                )
                 if not self.in_force:
                     self._become_alike()
         self._based = False
@@ -253,10 +287,13 @@ class Updates:
             self._running().rebase(self.model.parameters, self.buffers.tensors())
 
     def compare_restored(self, saved: Mapping[str, Any]) -> None:
-        """Collective: states that were saved on different sides of an exchange cannot go on together."""
+        """Collective: states that were saved on different sides of an exchange cannot go on
+        together."""
         if self._alone:
             return
-        said = self._meet().gather([saved.get("kind"), saved.get("step")], "load_state_dict: comparing the states")
+        said = self._meet().gather(
+            [saved.get("kind"), saved.get("step")], "load_state_dict: comparing the states"
+        )
         for rank, other in enumerate(said):
             if other != said[0]:
                 raise DisagreementError(
@@ -282,10 +319,14 @@ class Updates:
         return [tensor.stride() for tensor in (*self.model.parameters, *self.buffers.tensors())]
 
     def _compare_layouts(self) -> None:
-        said = self._meet().gather(zlib.crc32(repr(self._strides_now()).encode()), "rebase(): comparing memory formats")
+        said = self._meet().gather(
+            zlib.crc32(repr(self._strides_now()).encode()), "rebase(): comparing memory formats"
+        )
         for rank, other in enumerate(said):
             if other != said[0]:
-                raise DisagreementError(f"rebase(): rank {rank} has another memory format (channels_last?) than rank 0; change it on every rank")
+                raise DisagreementError(
+                    f"rebase(): rank {rank} has another memory format (channels_last?) than rank 0; change it on every rank"
+                )
 
     def _note_layout(self) -> None:
         self._strides = self._strides_now()
@@ -308,7 +349,8 @@ class Updates:
         return self._desk
 
     def _check_nothing_failed(self) -> None:
-        """What went wrong once is raised again: ranks that have lost each other must not train on as if nothing had happened."""
+        """What went wrong once is raised again: ranks that have lost each other must not train on
+        as if nothing had happened."""
         if self._failure is not None:
             raise self._failure
 
@@ -336,7 +378,10 @@ class Updates:
     def _clear_momentum(self) -> None:
         engine = self._running()
         for key in self._momentum:
-            held = [self.optimizers.momenta(parameter, key, of_all=self._clear_all) for parameter in self.model.parameters]
+            held = [
+                self.optimizers.momenta(parameter, key, of_all=self._clear_all)
+                for parameter in self.model.parameters
+            ]
             if not any(held):
                 continue
             laid_out = [
@@ -353,7 +398,8 @@ class Updates:
             self._meet().reduce(counts, "maximum", "settling: the model's counters")
 
     def _become_alike(self) -> None:
-        """The engine has left updates: parameters are alike; so become buffers, optimizers and the loss scale."""
+        """The engine has left updates: parameters are alike; so become buffers, optimizers and the
+        loss scale."""
         desk = self._meet()
         self._based = False
         desk.agree(self.buffers.tensors(), "changing to gradients: the model's buffers")
@@ -361,19 +407,33 @@ class Updates:
         alike.make_alike(self.optimizers, self.model, desk)
         scale = self._scaler.state_dict() if self._scaler is not None else {}
         if scale:
-            least = torch.tensor([scale["scale"], float(scale["_growth_tracker"])], dtype=torch.float64)
+            least = torch.tensor(
+                [scale["scale"], float(scale["_growth_tracker"])], dtype=torch.float64
+            )
             desk.reduce([least], "minimum", "changing to gradients: the loss scale")
-            # Set at the next forward: until then this step's own update() of the scaler is still to come.
-            self._scale_from_now_on = {**scale, "scale": float(least[0]), "_growth_tracker": int(least[1])}
+            # Set at the next forward: until then this step's own update() of the scaler is still to
+            # come.
+            self._scale_from_now_on = {
+                **scale,
+                "scale": float(least[0]),
+                "_growth_tracker": int(least[1]),
+            }
         self._quiet.leave()
 
     def _say_once_what_does_not_travel(self) -> None:
         if self.buffers.left and "left" not in self._said:
             self._said.add("left")
-            log.warning("buffers that are not dense float32 tensors stay as they are on each rank: %s", ", ".join(self.buffers.left))
-        if "sync" not in self._said and any(isinstance(part, nn.SyncBatchNorm) for part in self._ddp.module.modules()):
+            log.warning(
+                "buffers that are not dense float32 tensors stay as they are on each rank: %s",
+                ", ".join(self.buffers.left),
+            )
+        if "sync" not in self._said and any(
+            isinstance(part, nn.SyncBatchNorm) for part in self._ddp.module.modules()
+        ):
             self._said.add("sync")
-            log.warning("SyncBatchNorm is a collective of its own in every forward: it works, but late= cannot hide it")
+            log.warning(
+                "SyncBatchNorm is a collective of its own in every forward: it works, but late= cannot hide it"
+            )
 
 
 def _call(method: weakref.WeakMethod[Any]) -> None:

@@ -41,7 +41,8 @@ def installed_torch() -> str:
 
 
 def check_build(built_for: str, installed: str) -> None:
-    """A binding speaks the ABI of one torch. With another one it would crash rather than complain."""
+    """A binding speaks the ABI of one torch. With another one it would crash rather than
+    complain."""
     if built_for != installed:
         raise ImportError(
             f"pliant was built for torch {built_for}, but torch {installed} is installed. Build it again for this one: "

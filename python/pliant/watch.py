@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Looks over the shoulder of a training loop, with public hooks only: when does a backward begin, has somebody rescaled the
-averages, was the optimizer restored without us."""
+"""Looks over the shoulder of a training loop, with public hooks only: when does a backward begin,
+has somebody rescaled the averages, was the optimizer restored without us."""
 
 from __future__ import annotations
 
@@ -21,15 +21,24 @@ if TYPE_CHECKING:
 class Watch:
     """For one averager, until `stop`. Holds it weakly: the hooks must not keep it alive."""
 
-    def __init__(self, averager: Averager, module: nn.Module | None, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+    def __init__(
+        self,
+        averager: Averager,
+        module: nn.Module | None,
+        optimizers: Sequence[torch.optim.Optimizer],
+    ) -> None:
         self._averager = weakref.ref(averager)
         self._handles: list[RemovableHandle] = []
         if module is not None:
-            self._handles.append(module.register_forward_pre_hook(out_of_graphs(self._before_forward)))
+            self._handles.append(
+                module.register_forward_pre_hook(out_of_graphs(self._before_forward))
+            )
             self._handles.append(module.register_forward_hook(out_of_graphs(self._after_forward)))
         for optimizer in optimizers:
             self._handles.append(optimizer.register_step_post_hook(self._after_step))
-            self._handles.append(optimizer.register_load_state_dict_post_hook(self._optimizer_loaded))
+            self._handles.append(
+                optimizer.register_load_state_dict_post_hook(self._optimizer_loaded)
+            )
         if not optimizers:  # some step must use the averages: any optimizer's
             self._handles.append(register_optimizer_step_post_hook(self._after_step))
 
@@ -43,8 +52,9 @@ class Watch:
             averager.look_for_rescaling()
 
     def _after_forward(self, module: nn.Module, inputs: object, output: object) -> None:
-        """The gradient of an output exists before that of any parameter: the moment when a backward begins. Looking in forward
-        would be too early, for loops that clear their gradients between forward and backward."""
+        """The gradient of an output exists before that of any parameter: the moment when a backward
+        begins. Looking in forward would be too early, for loops that clear their gradients between
+        forward and backward."""
         if not torch.is_grad_enabled():
             return
         begun = _Once(self._averager)
@@ -68,7 +78,8 @@ def out_of_graphs(function: Callable[..., None]) -> Callable[..., None]:
 
 
 class _Once:
-    """Of the outputs of one forward, the first whose gradient arrives says that a backward has begun."""
+    """Of the outputs of one forward, the first whose gradient arrives says that a backward has
+    begun."""
 
     def __init__(self, averager: weakref.ref[Averager]) -> None:
         self._averager: weakref.ref[Averager] | None = averager

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Headless Chromium, spoken to by the DevTools protocol over two pipes: opens a page, evaluates in it, listens for errors and requests, takes pictures.
+"""Headless Chromium, spoken to by the DevTools protocol over two pipes: opens a page, evaluates in
+it, listens for errors and requests, takes pictures.
 
-    python python/tests/browser.py report.html 1280 picture.png      takes a picture of a page
-"""
+python python/tests/browser.py report.html 1280 picture.png      takes a picture of a page"""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ CHROMIUM = shutil.which("chromium")
 
 
 class Browser:
-    """One page at a time. `complaints` has what its console and its exceptions said, `requests` every address it asked for."""
+    """One page at a time. `complaints` has what its console and its exceptions said, `requests`
+    every address it asked for."""
 
     def __init__(self, deadline: float = 120.0) -> None:
         self.deadline = time.monotonic() + deadline
@@ -31,21 +32,31 @@ class Browser:
 
     def __enter__(self) -> Browser:
         assert CHROMIUM, "chromium is not here"
-        self._profile = tempfile.TemporaryDirectory(prefix="pliant-browser-", ignore_cleanup_errors=True)
+        self._profile = tempfile.TemporaryDirectory(
+            prefix="pliant-browser-", ignore_cleanup_errors=True
+        )
         their_in, self._out = os.pipe()
         self._in, their_out = os.pipe()
-        # The protocol's pipes are descriptors 3 and 4, so they are moved there by the shell that becomes the browser.
+        # The protocol's pipes are descriptors 3 and 4, so they are moved there by the shell that
+        # becomes the browser.
         flags = "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-dev-shm-usage --disable-background-networking --disable-component-update --remote-debugging-pipe"
-        script = f'exec 3<&{their_in} 4>&{their_out}; exec "$0" {flags} --user-data-dir="$1" about:blank'
+        script = (
+            f'exec 3<&{their_in} 4>&{their_out}; exec "$0" {flags} --user-data-dir="$1" about:blank'
+        )
         self._process = subprocess.Popen(
-            ["/bin/bash", "-c", script, str(CHROMIUM), self._profile.name], pass_fds=(their_in, their_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            ["/bin/bash", "-c", script, str(CHROMIUM), self._profile.name],
+            pass_fds=(their_in, their_out),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         os.close(their_in)
         os.close(their_out)
         self._buffer, self._number, self._session = b"", 0, None
         try:
             target = self._call("Target.createTarget", url="about:blank")["targetId"]
-            self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)[
+                "sessionId"
+            ]
             for domain in ("Page", "Runtime", "Network", "Log"):
                 self._call(f"{domain}.enable")
         except BaseException:
@@ -66,26 +77,44 @@ class Browser:
         self.requests.clear()
         self.resize(width, height)
         self._call("Page.navigate", url=page.resolve().as_uri())
-        while not self.evaluate("document.readyState == 'complete' && document.documentElement.dataset.drawn !== undefined"):
-            assert time.monotonic() < self.deadline, f"{page} was not drawn in time; it said {self.complaints}"
+        while not self.evaluate(
+            "document.readyState == 'complete' && document.documentElement.dataset.drawn !== undefined"
+        ):
+            assert time.monotonic() < self.deadline, (
+                f"{page} was not drawn in time; it said {self.complaints}"
+            )
             time.sleep(0.05)
 
     def resize(self, width: int, height: int) -> None:
-        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self._call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
 
     def evaluate(self, expression: str) -> Any:
-        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        answer = self._call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in answer, f"{expression}: {answer['exceptionDetails']}"
         return answer["result"].get("value")
 
     def picture(self, path: Path) -> Path:
         """Of the whole page, not only of what fits the window."""
-        path.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", captureBeyondViewport=True)["data"]))
+        path.write_bytes(
+            base64.b64decode(
+                self._call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+            )
+        )
         return path
 
     def _call(self, method: str, **parameters: Any) -> Any:
         self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters} | ({"sessionId": self._session} if self._session else {})
+        message = {"id": self._number, "method": method, "params": parameters} | (
+            {"sessionId": self._session} if self._session else {}
+        )
         data = json.dumps(message).encode() + b"\0"
         while data:
             data = data[os.write(self._out, data) :]
@@ -98,7 +127,9 @@ class Browser:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._in], [], [], max(0.0, self.deadline - time.monotonic()))
+            ready, _, _ = select.select(
+                [self._in], [], [], max(0.0, self.deadline - time.monotonic())
+            )
             assert ready, "the browser does not answer"
             data = os.read(self._in, 1 << 20)
             assert data, "the browser has ended"
@@ -111,7 +142,9 @@ class Browser:
         parameters = event.get("params", {})
         match event.get("method"):
             case "Runtime.consoleAPICalled" if parameters["type"] in ("error", "warning", "assert"):
-                self.complaints.append(str([each.get("value", each.get("description")) for each in parameters["args"]]))
+                self.complaints.append(
+                    str([each.get("value", each.get("description")) for each in parameters["args"]])
+                )
             case "Runtime.exceptionThrown":
                 self.complaints.append(str(parameters["exceptionDetails"]))
             case "Log.entryAdded" if parameters["entry"]["level"] in ("error", "warning"):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs all checks of a file in one world of ranks: starting processes costs more than most of them. PLIANT_CHECK=name runs those
-with that name."""
+"""Runs all checks of a file in one world of ranks: starting processes costs more than most of them.
+PLIANT_CHECK=name runs those with that name."""
 
 from __future__ import annotations
 

@@ -45,7 +45,15 @@ def plans_switch(rank: int) -> None:
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, "gradients dense")
     number = 0
-    for plan in (SOME, "gradients srs density=5% values=int8", "gradients", "gradients shared/star density=10%", "gradients union", "gradients shared/var density=3% fuse=all", "gradients dense"):
+    for plan in (
+        SOME,
+        "gradients srs density=5% values=int8",
+        "gradients",
+        "gradients shared/star density=10%",
+        "gradients union",
+        "gradients shared/var density=3% fuse=all",
+        "gradients dense",
+    ):
         averager.set_plan(plan)
         for _ in range(3):
             models.step(model, optimizer, rank, number)
@@ -63,7 +71,9 @@ def auto_decides(rank: int) -> None:
     with Messages() as messages:
         averager = pliant.attach(model, optimizer)
         steps(model, optimizer, rank, 12)
-    assert models.alike_on_all_ranks(torch.cat([tensor.flatten() for tensor in averager.base().values()]))
+    assert models.alike_on_all_ranks(
+        torch.cat([tensor.flatten() for tensor in averager.base().values()])
+    )
     assert averager.summary().decisions and messages.count("step 0: gradients") == 1, messages.texts
     averager.load_state_dict(averager.state_dict())
     averager.close()
@@ -89,13 +99,22 @@ def warming_up_where_density_is_chosen(rank: int) -> None:
     for warm_up in (5, None):
         model = models.ddp(models.mlp())
         optimizer = models.sgd(model)
-        averager = pliant.attach(model, optimizer, "gradients union", warm_up=warm_up, dials={"warm_up_slowdown": 1e9, "dwell_steps": 0})
+        averager = pliant.attach(
+            model,
+            optimizer,
+            "gradients union",
+            warm_up=warm_up,
+            dials={"warm_up_slowdown": 1e9, "dwell_steps": 0},
+        )
         averager.tell_network("100kbit,1ms")
         plans = []
         for number in range(20):
             models.step(model, optimizer, rank, number)
             plans.append(averager.plan)
-        assert len(set(plans[1:5])) == 1 and (len(set(plans)) > 1) == (warm_up == 5), (warm_up, plans)
+        assert len(set(plans[1:5])) == 1 and (len(set(plans)) > 1) == (warm_up == 5), (
+            warm_up,
+            plans,
+        )
         averager.close()
 
 
@@ -106,7 +125,9 @@ def ranges_for_the_profiler(rank: int) -> None:
     steps(model, optimizer, rank, 3)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         steps(model, optimizer, rank, 2)
-    assert any(event.name.startswith("pliant::exchange") for event in profile.events()), {event.name for event in profile.events()}
+    assert any(event.name.startswith("pliant::exchange") for event in profile.events()), {
+        event.name for event in profile.events()
+    }
     averager.close()
 
 

@@ -26,7 +26,13 @@ def images(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 def small_cnn(seed: int) -> nn.Module:
     torch.manual_seed(seed)
     return nn.Sequential(
-        nn.Conv2d(1, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(256, CLASSES)
+        nn.Conv2d(1, 8, 3, stride=2, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(256, CLASSES),
     )
 
 
@@ -42,7 +48,9 @@ def evaluate(module: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> flo
     return loss
 
 
-def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: tuple[torch.Tensor, torch.Tensor]) -> None:
+def train_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, batch: tuple[torch.Tensor, torch.Tensor]
+) -> None:
     optimizer.zero_grad()
     loss_of(model, batch).backward()
     optimizer.step()
@@ -61,7 +69,9 @@ def _read(path: Path, header: int) -> torch.Tensor:
 def _files() -> list[Path]:
     """Images and labels, as Debian's dataset-fashion-mnist has them."""
     for folder in filter(None, _FOLDERS):
-        found = [next(Path(folder).rglob(f"train-{what}*.gz"), None) for what in ("images", "labels")]
+        found = [
+            next(Path(folder).rglob(f"train-{what}*.gz"), None) for what in ("images", "labels")
+        ]
         if None not in found:
             return found  # type: ignore[return-value]
     return []
@@ -69,7 +79,9 @@ def _files() -> list[Path]:
 
 def needs_clothes() -> None:
     if not _files():
-        pytest.skip("Fashion-MNIST is not here: apt-get install dataset-fashion-mnist, or set PLIANT_FASHION_MNIST to its folder")
+        pytest.skip(
+            "Fashion-MNIST is not here: apt-get install dataset-fashion-mnist, or set PLIANT_FASHION_MNIST to its folder"
+        )
 
 
 @functools.cache
@@ -88,11 +100,25 @@ def clothes_held_back() -> tuple[torch.Tensor, torch.Tensor]:
 def cnn_for_clothes(seed: int) -> nn.Module:
     torch.manual_seed(seed)
     return nn.Sequential(  # 38,282 parameters
-        nn.Conv2d(1, 16, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, 10)
+        nn.Conv2d(1, 16, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(512, 64),
+        nn.ReLU(),
+        nn.Linear(64, 10),
     )
 
 
-def clothes_batch(rank: int, step: int, seed: int, size: int = 32) -> tuple[torch.Tensor, torch.Tensor]:
+def clothes_batch(
+    rank: int, step: int, seed: int, size: int = 32
+) -> tuple[torch.Tensor, torch.Tensor]:
     inputs, labels = clothes()
-    chosen = torch.randint(1000, len(labels), (size,), generator=torch.Generator().manual_seed(1_000_003 * seed + 101 * step + rank))
+    chosen = torch.randint(
+        1000,
+        len(labels),
+        (size,),
+        generator=torch.Generator().manual_seed(1_000_003 * seed + 101 * step + rank),
+    )
     return inputs[chosen], labels[chosen]

@@ -21,7 +21,9 @@ def test_every_plan_reaches_dense(ranks: int, seed: int) -> None:
     assert world.run(reach, every_plan(), seed, ranks=ranks, timeout=1500)[0] == []
 
 
-def compare(rank: int, size: int, plans: dict[str, str], optimizer_name: str, seeds: list[int], steps: int) -> dict[str, list[float]]:
+def compare(
+    rank: int, size: int, plans: dict[str, str], optimizer_name: str, seeds: list[int], steps: int
+) -> dict[str, list[float]]:
     """The loss on images held back, by plan and seed."""
     import pliant
 
@@ -31,11 +33,15 @@ def compare(rank: int, size: int, plans: dict[str, str], optimizer_name: str, se
         for name, plan in plans.items():
             model = models.ddp(convergence.cnn_for_clothes(seed))
             optimizer = (
-                torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9) if optimizer_name == "SGD" else torch.optim.AdamW(model.parameters(), lr=0.004)
+                torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+                if optimizer_name == "SGD"
+                else torch.optim.AdamW(model.parameters(), lr=0.004)
             )
             averager = pliant.attach(model, optimizer, plan)
             for step in range(steps):
-                convergence.train_step(model, optimizer, convergence.clothes_batch(rank, step, seed))
+                convergence.train_step(
+                    model, optimizer, convergence.clothes_batch(rank, step, seed)
+                )
             with averager.on_base():
                 results[name].append(convergence.evaluate(model.module, exam))
             averager.close()

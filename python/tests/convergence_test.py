@@ -25,10 +25,19 @@ def every_plan() -> list[str]:
         for values in ("f32", "f16", "int8"):
             for late in (0, 1):
                 timing = f"updates every={every} late={late}"
-                plans += [f"{timing} {scheme} density={DENSITY} values={values}" for scheme in ("union", "srs")]
+                plans += [
+                    f"{timing} {scheme} density={DENSITY} values={values}"
+                    for scheme in ("union", "srs")
+                ]
                 if values != "int8":  # dense takes f32 or f16
-                    plans.append(f"{timing} dense" + ("" if values == "f32" else f" reduce=ring values={values}"))
-            plans += [f"updates every={every} late=0 {scheme} density={DENSITY} values={values}" for scheme in ("shared/star", "shared/var")]
+                    plans.append(
+                        f"{timing} dense"
+                        + ("" if values == "f32" else f" reduce=ring values={values}")
+                    )
+            plans += [
+                f"updates every={every} late=0 {scheme} density={DENSITY} values={values}"
+                for scheme in ("shared/star", "shared/var")
+            ]
     return plans
 
 
@@ -68,13 +77,20 @@ def reach(rank: int, size: int, plans: list[str], seed: int) -> list[str]:
                 with averager.on_base():
                     losses.append(convergence.evaluate(model.module, exam))
                 if size > 1 and (step + 1) % (5 * LOOK_EVERY) == 0:
-                    assert models.alike_on_all_ranks(torch.cat([tensor.flatten() for tensor in averager.base().values()])), (plan, step)
+                    assert models.alike_on_all_ranks(
+                        torch.cat([tensor.flatten() for tensor in averager.base().values()])
+                    ), (plan, step)
                 if min(losses) <= wanted:
                     break
         if rank == 0:
-            print(f"{plan}, {size} ranks, seed {seed}: {min(losses):.3f} of {wanted:.3f} after {LOOK_EVERY * len(losses)} steps", flush=True)
+            print(
+                f"{plan}, {size} ranks, seed {seed}: {min(losses):.3f} of {wanted:.3f} after {LOOK_EVERY * len(losses)} steps",
+                flush=True,
+            )
         if min(losses) > wanted:
-            missed.append(f"{plan}, {size} ranks, seed {seed}: wanted {wanted:.3f}, came to {[round(loss, 3) for loss in losses]}")
+            missed.append(
+                f"{plan}, {size} ranks, seed {seed}: wanted {wanted:.3f}, came to {[round(loss, 3) for loss in losses]}"
+            )
         averager.close()
     return missed
 

@@ -29,7 +29,8 @@ def train(rank: int, plan: str | None, steps: int, **options: object) -> torch.T
 
 
 def dense_is_ddp(rank: int, size: int) -> None:
-    """The engine exchanges DDP's own cut of the model, also while that changes: sums are taken in the same order at any size."""
+    """The engine exchanges DDP's own cut of the model, also while that changes: sums are taken in
+    the same order at any size."""
     import pliant
 
     for plan in ("gradients dense", "gradients dense reduce=engine values=f32 fuse=bucket"):
@@ -45,12 +46,19 @@ def dense_is_ddp(rank: int, size: int) -> None:
 
 
 def sparse_is_alike(rank: int, size: int) -> None:
-    for plan in ("union density=5%", "shared/star density=5% values=f16", "srs density=5% values=int8", "shared/var density=10% fuse=all"):
+    for plan in (
+        "union density=5%",
+        "shared/star density=5% values=f16",
+        "srs density=5% values=int8",
+        "shared/var density=10% fuse=all",
+    ):
         assert models.alike_on_all_ranks(train(rank, "gradients " + plan, 8)), plan
 
 
 def as_spawned(rank: int, port: int, size: int) -> None:
-    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+    dist.init_process_group(
+        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=size
+    )
     sparse_is_alike(rank, size)
     dist.barrier()
     dist.destroy_process_group()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`pliant demo --quick` in the lab (skipped, visibly, where that cannot run) and on loopback: table, logs, report and picture are there and
-agree. What it says of data that are absent or broken, and of options that make no sense; and that Ctrl-C leaves nothing behind."""
+"""`pliant demo --quick` in the lab (skipped, visibly, where that cannot run) and on loopback:
+table, logs, report and picture are there and agree. What it says of data that are absent or broken,
+and of options that make no sense; and that Ctrl-C leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -16,19 +17,30 @@ from pathlib import Path
 import pytest
 
 LAB = os.environ.get("PLIANT_LAB", "")
-IN_THE_LAB = pytest.mark.skipif(not LAB or not os.path.exists("/dev/net/tun") or os.geteuid() != 0, reason="needs pliant-lab, TUN and root")
+IN_THE_LAB = pytest.mark.skipif(
+    not LAB or not os.path.exists("/dev/net/tun") or os.geteuid() != 0,
+    reason="needs pliant-lab, TUN and root",
+)
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def demo(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([os.path.dirname(LAB), os.environ["PATH"]])
     return subprocess.run(
-        [sys.executable, "-m", "pliant", "demo", *words], capture_output=True, text=True, timeout=900, env={**os.environ, "PATH": path, **environment}, check=False
+        [sys.executable, "-m", "pliant", "demo", *words],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        env={**os.environ, "PATH": path, **environment},
+        check=False,
     )
 
 
-def check(out: Path, done: subprocess.CompletedProcess[str], steps: int) -> dict[str, dict[str, str]]:
-    """Both logs are whole and alike in what must be alike, and what is printed is what the files say. Gives the table's rows by name."""
+def check(
+    out: Path, done: subprocess.CompletedProcess[str], steps: int
+) -> dict[str, dict[str, str]]:
+    """Both logs are whole and alike in what must be alike, and what is printed is what the files
+    say. Gives the table's rows by name."""
     from pliant import runlog
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -39,11 +51,17 @@ def check(out: Path, done: subprocess.CompletedProcess[str], steps: int) -> dict
         assert log.header.parameters == 206_922
         assert log.header.name == log.path.stem
     assert [note.step for note in plain.notes] == [note.step for note in ours.notes]
-    assert plain.notes[0].values["loss"] == pytest.approx(ours.notes[0].values["loss"], rel=0.2)  # the same start
+    assert plain.notes[0].values["loss"] == pytest.approx(
+        ours.notes[0].values["loss"], rel=0.2
+    )  # the same start
     figures = json.loads((out / "figures.json").read_text())
     rows: dict[str, dict[str, str]] = {row["what"]: row for row in figures["rows"]}
     for row in rows.values():
-        assert all(word in done.stdout for cell in (row["what"], row["plain"], row["pliant"]) for word in cell.split()), row
+        assert all(
+            word in done.stdout
+            for cell in (row["what"], row["plain"], row["pliant"])
+            for word in cell.split()
+        ), row
     assert {"time in all", "accuracy in the end", "plans"} <= set(rows)
     assert any(what.startswith("time to loss") for what in rows)
     report = (out / "report.html").read_text()
@@ -61,16 +79,34 @@ def test_in_the_lab(tmp_path: Path) -> None:
     done = demo("--quick", "--out", str(tmp_path))
     rows = check(tmp_path, done, steps=60)
     assert "from step 12 wan" in done.stderr
-    assert {"  per step, lan", "  per step, wan", "  per step, mending", "sent by host 0"} <= set(rows)
-    phases = [[(phase.step, phase.name) for phase in runlog.read(tmp_path / f"{name}.jsonl").phases] for name in ("plain-ddp", "pliant")]
+    assert {"  per step, lan", "  per step, wan", "  per step, mending", "sent by host 0"} <= set(
+        rows
+    )
+    phases = [
+        [(phase.step, phase.name) for phase in runlog.read(tmp_path / f"{name}.jsonl").phases]
+        for name in ("plain-ddp", "pliant")
+    ]
     assert phases[0] == phases[1] == [(0, "lan"), (12, "wan"), (42, "mending")]
-    entered = [record["phase"] for record in map(json.loads, (tmp_path / "truth.jsonl").read_text().splitlines()) if record["type"] == "phase"]
+    entered = [
+        record["phase"]
+        for record in map(json.loads, (tmp_path / "truth.jsonl").read_text().splitlines())
+        if record["type"] == "phase"
+    ]
     assert [phase for phase in entered if phase == "wan"] == ["wan"] * 2  # once for each method
 
 
 def test_on_loopback_with_generated_data(tmp_path: Path) -> None:
     (tmp_path / "truth.jsonl").write_text("of another run\n")
-    done = demo("--steps", "20", "--hosts", "2", "--no-lab", "--out", str(tmp_path), PLIANT_FASHION_MNIST=str(tmp_path / "nothing"))
+    done = demo(
+        "--steps",
+        "20",
+        "--hosts",
+        "2",
+        "--no-lab",
+        "--out",
+        str(tmp_path),
+        PLIANT_FASHION_MNIST=str(tmp_path / "nothing"),
+    )
     rows = check(tmp_path, done, steps=20)
     assert "Not in the lab (--no-lab)" in done.stderr
     assert "generated images" in done.stderr and "dataset-fashion-mnist" in done.stderr
@@ -82,7 +118,9 @@ def test_without_a_lab_it_says_what_is_missing(tmp_path: Path) -> None:
     from pliant.demo import launch
 
     broken = tmp_path / "pliant-lab"
-    broken.write_text("#!/bin/sh\necho 'pliant-lab: opening /dev/net/tun: no such device' >&2\nexit 6\n")
+    broken.write_text(
+        "#!/bin/sh\necho 'pliant-lab: opening /dev/net/tun: no such device' >&2\nexit 6\n"
+    )
     broken.chmod(0o755)
     before, sys.argv[0] = sys.argv[0], str(broken.parent / "pliant")
     try:
@@ -121,7 +159,14 @@ def test_a_broken_data_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "labels.gz"
     path.write_bytes(gzip.compress(good))
     assert data.read_idx(path).tolist() == [7, 9]
-    for content in (gzip.compress(good)[:-9], b"no gzip", gzip.compress(good[:-1]), gzip.compress(b"\0\0\x0d\1"), gzip.compress(b"\0\0\x08\3\0"), gzip.compress(b"")):
+    for content in (
+        gzip.compress(good)[:-9],
+        b"no gzip",
+        gzip.compress(good[:-1]),
+        gzip.compress(b"\0\0\x0d\1"),
+        gzip.compress(b"\0\0\x08\3\0"),
+        gzip.compress(b""),
+    ):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="labels.gz"):
             data.read_idx(path)
@@ -139,8 +184,22 @@ def test_the_same_batches_for_every_method() -> None:
 
 
 def test_interrupting_leaves_nothing_behind(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pliant", "demo", "--steps", "5000", "--hosts", "2", "--no-lab", "--out", str(tmp_path)]
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pliant",
+        "demo",
+        "--steps",
+        "5000",
+        "--hosts",
+        "2",
+        "--no-lab",
+        "--out",
+        str(tmp_path),
+    ]
+    running = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         patience = time.monotonic() + 200
         while not (tmp_path / "plain-ddp.jsonl").exists():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""selector="torch": the path for gradients on a device, forced here on the CPU, against the native one."""
+"""selector="torch": the path for gradients on a device, forced here on the CPU, against the native
+one."""
 
 from __future__ import annotations
 
@@ -19,10 +20,14 @@ import world
 
 def make_model() -> nn.Module:
     torch.manual_seed(3)
-    return nn.Sequential(nn.Linear(40, 60), nn.ReLU(), nn.Linear(60, 30), nn.ReLU(), nn.Linear(30, 4))
+    return nn.Sequential(
+        nn.Linear(40, 60), nn.ReLU(), nn.Linear(60, 30), nn.ReLU(), nn.Linear(30, 4)
+    )
 
 
-def train(rank: int, size: int, plan: str, selector: str, steps: int = 12, then: str = "", **options: Any) -> tuple[list[torch.Tensor], Any]:
+def train(
+    rank: int, size: int, plan: str, selector: str, steps: int = 12, then: str = "", **options: Any
+) -> tuple[list[torch.Tensor], Any]:
     """then: the plan from the middle on, if it is another."""
     ddp = DistributedDataParallel(make_model(), bucket_cap_mb=0.005)  # several buckets
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9)
@@ -40,7 +45,12 @@ def train(rank: int, size: int, plan: str, selector: str, steps: int = 12, then:
 
 def same_as_native(rank: int, size: int) -> None:
     union, dense = "gradients union density=5% values=f32", "gradients dense"
-    for plan, then in ((union, ""), (dense, ""), (union, "gradients union density=20% values=f32"), (dense, union)):
+    for plan, then in (
+        (union, ""),
+        (dense, ""),
+        (union, "gradients union density=20% values=f32"),
+        (dense, union),
+    ):
         native, one = train(rank, size, plan, "native", then=then)
         on_device, other = train(rank, size, plan, "torch", then=then)
         for a, b in zip(native, on_device, strict=True):
@@ -55,7 +65,9 @@ def replicas(rank: int, size: int, plan: str) -> None:
     parameters, averager = train(rank, size, plan, "torch")
     assert averager.summary().bytes_sent > 0
     assert averager.state_dict()["device_residual"]
-    assert models.alike_on_all_ranks(torch.cat([parameter.flatten() for parameter in parameters])), plan
+    assert models.alike_on_all_ranks(
+        torch.cat([parameter.flatten() for parameter in parameters])
+    ), plan
     averager.close()
 
 
@@ -63,19 +75,33 @@ def resumes(rank: int, size: int) -> None:
     def run(steps: list[int], ddp: Any, optimizer: Any) -> None:
         for step in steps:
             optimizer.zero_grad()
-            inputs = torch.randn(16, 40, generator=torch.Generator().manual_seed(1000 * rank + step))
+            inputs = torch.randn(
+                16, 40, generator=torch.Generator().manual_seed(1000 * rank + step)
+            )
             (ddp(inputs) - inputs[:, :4]).square().mean().backward()
             optimizer.step()
 
     def fresh() -> tuple[Any, Any, Any]:
         ddp = DistributedDataParallel(make_model())
         optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9)
-        return ddp, optimizer, pliant.attach(ddp, optimizer, plan="gradients srs density=5% values=int8", selector="torch")
+        return (
+            ddp,
+            optimizer,
+            pliant.attach(
+                ddp, optimizer, plan="gradients srs density=5% values=int8", selector="torch"
+            ),
+        )
 
     ddp, optimizer, averager = fresh()
     run(list(range(6)), ddp, optimizer)
-    saved = {"model": ddp.module.state_dict(), "optimizer": optimizer.state_dict(), "pliant": averager.state_dict()}
-    saved = copy.deepcopy({key: saved[key] for key in ("model", "optimizer")}) | {"pliant": saved["pliant"]}  # ours is a copy already
+    saved = {
+        "model": ddp.module.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "pliant": averager.state_dict(),
+    }
+    saved = copy.deepcopy({key: saved[key] for key in ("model", "optimizer")}) | {
+        "pliant": saved["pliant"]
+    }  # ours is a copy already
     run(list(range(6, 12)), ddp, optimizer)
     expected = [parameter.detach().clone() for parameter in ddp.parameters()]
     averager.close()
@@ -97,8 +123,16 @@ def a_plan_is_in_force_from_its_first_step(rank: int, size: int) -> None:
         if step == 3:
             averager.set_plan("gradients dense")
         ddp.zero_grad()
-        ddp(torch.randn(8, 40, generator=torch.Generator().manual_seed(step))).square().mean().backward()
-        gradient = torch.cat([parameter.grad.flatten() for parameter in ddp.parameters() if parameter.grad is not None])
+        ddp(
+            torch.randn(8, 40, generator=torch.Generator().manual_seed(step))
+        ).square().mean().backward()
+        gradient = torch.cat(
+            [
+                parameter.grad.flatten()
+                for parameter in ddp.parameters()
+                if parameter.grad is not None
+            ]
+        )
         share = int(gradient.count_nonzero()) / gradient.numel()
         assert share > 0.5 if step == 3 else share < 0.2, (step, share)
     assert not averager.state_dict()["device_residual"], "dense leaves nothing unsent"
@@ -114,9 +148,16 @@ def not_finite(rank: int, size: int) -> None:
         if step == 2 and rank == 1:
             inputs[0, 0] = math.inf
         ddp(inputs).square().mean().backward()
-        nan = all(bool(parameter.grad.isnan().any()) for parameter in ddp.parameters() if parameter.grad is not None)
+        nan = all(
+            bool(parameter.grad.isnan().any())
+            for parameter in ddp.parameters()
+            if parameter.grad is not None
+        )
         assert nan == (step == 2)
-    assert all(bool(residual.isfinite().all()) for residual in averager.state_dict()["device_residual"].values())
+    assert all(
+        bool(residual.isfinite().all())
+        for residual in averager.state_dict()["device_residual"].values()
+    )
     averager.close()
 
 

@@ -20,7 +20,14 @@ HERE = Path(pliant.__file__ or "").parent
 
 
 def doctor(*words: str, **environment: str) -> tuple[int, dict[str, Any]]:
-    done = subprocess.run([sys.executable, "-m", "pliant", "doctor", "--json", *words], capture_output=True, text=True, env={**os.environ, **environment}, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "pliant", "doctor", "--json", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=300,
+        check=False,
+    )
     assert "Traceback" not in done.stderr, done.stderr
     document = json.loads(done.stdout)
     assert document["pliant_doctor"] == 1
@@ -42,14 +49,18 @@ def test_here_training_works() -> None:
 
 
 def test_without_torch(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
+    (tmp_path / "torch.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"
+    )
     status, document = doctor(PYTHONPATH=f"{tmp_path}:{os.environ['PYTHONPATH']}")
     assert status == 6
     assert "pip install torch" in found(document, "torch")["fix"]
 
 
 def without_binding(folder: Path) -> Path:
-    shutil.copytree(HERE, folder / "away" / "pliant", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    shutil.copytree(
+        HERE, folder / "away" / "pliant", ignore=shutil.ignore_patterns("*.so", "__pycache__")
+    )
     return folder / "away"
 
 
@@ -64,7 +75,9 @@ def test_without_the_binding(tmp_path: Path) -> None:
 
 def test_a_binding_for_another_torch(tmp_path: Path) -> None:
     away = without_binding(tmp_path)
-    (away / "pliant/_built.py").write_text("version = '0'\ntorch_version = '1.2.3'\ncompiler = ''\nbuild_type = ''\n")
+    (away / "pliant/_built.py").write_text(
+        "version = '0'\ntorch_version = '1.2.3'\ncompiler = ''\nbuild_type = ''\n"
+    )
     status, document = doctor(PYTHONPATH=str(away))
     assert status == 6
     assert "built for torch 1.2.3, but torch 2" in found(document, "binding")["found"]
@@ -72,7 +85,9 @@ def test_a_binding_for_another_torch(tmp_path: Path) -> None:
 
 def test_a_binding_that_crashes(tmp_path: Path) -> None:
     away = without_binding(tmp_path)
-    (away / "pliant/_native.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    (away / "pliant/_native.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+    )
     status, document = doctor(PYTHONPATH=str(away))
     assert status == 6
     assert "SIGSEGV" in found(document, "binding")["found"]
@@ -86,7 +101,12 @@ def test_an_interface_that_is_not_here() -> None:
 
 
 def test_buffers_are_judged_for_the_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"tcp_rmem": "4096\t131072\t6291456", "tcp_wmem": "4096 16384 4194304", "tcp_slow_start_after_idle": "1", "tcp_congestion_control": "cubic"}.items():
+    for name, value in {
+        "tcp_rmem": "4096\t131072\t6291456",
+        "tcp_wmem": "4096 16384 4194304",
+        "tcp_slow_start_after_idle": "1",
+        "tcp_congestion_control": "cubic",
+    }.items():
         (tmp_path / "net/ipv4").mkdir(parents=True, exist_ok=True)
         (tmp_path / "net/ipv4" / name).write_text(value + "\n")
     monkeypatch.setattr(network, "_SYSCTL", tmp_path)
@@ -95,12 +115,21 @@ def test_buffers_are_judged_for_the_link(tmp_path: Path, monkeypatch: pytest.Mon
     assert near["tcp_rmem"].state is State.OK
     assert far["tcp_rmem"].state is State.ADVICE
     assert far["tcp_rmem"].fix == "sudo sysctl -w net.ipv4.tcp_rmem='4096 131072 500000000'"
-    assert near["tcp_slow_start_after_idle"].fix == "sudo sysctl -w net.ipv4.tcp_slow_start_after_idle=0"
-    assert near["congestion"].fix == "sudo modprobe tcp_bbr && sudo sysctl -w net.ipv4.tcp_congestion_control=bbr"
+    assert (
+        near["tcp_slow_start_after_idle"].fix
+        == "sudo sysctl -w net.ipv4.tcp_slow_start_after_idle=0"
+    )
+    assert (
+        near["congestion"].fix
+        == "sudo modprobe tcp_bbr && sudo sysctl -w net.ipv4.tcp_congestion_control=bbr"
+    )
 
 
 def test_the_table() -> None:
-    findings = [Finding("training", "torch", State.OK, "2.13"), Finding("tools", "MPI", State.MISSING, "no mpirun", "install it\nor not")]
+    findings = [
+        Finding("training", "torch", State.OK, "2.13"),
+        Finding("tools", "MPI", State.MISSING, "no mpirun", "install it\nor not"),
+    ]
     assert verdict(findings) == "pliant.attach() works here (1 missing beside it)"
     assert can_attach(findings)
     text = as_table(findings, colour=False)

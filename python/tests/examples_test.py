@@ -16,16 +16,43 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def torchrun(script: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *options, str(EXAMPLES / script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env={**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        *options,
+        str(EXAMPLES / script),
+        *arguments,
+    ]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env={
+            **os.environ,
+            "GLOO_SOCKET_IFNAME": "lo",
+            "OMP_NUM_THREADS": "1",
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        },
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def test_before_and_after_differ_by_two_lines() -> None:
-    before, after = ((EXAMPLES / f"ddp_{when}.py").read_text().replace(when, "").splitlines() for when in ("before", "after"))
+    before, after = (
+        (EXAMPLES / f"ddp_{when}.py").read_text().replace(when, "").splitlines()
+        for when in ("before", "after")
+    )
     changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
-    assert len(changed) == 2 and all(line.startswith("+ ") and "pliant" in line for line in changed), changed
+    assert len(changed) == 2 and all(
+        line.startswith("+ ") and "pliant" in line for line in changed
+    ), changed
 
 
 def test_before_and_after_learn() -> None:
@@ -34,10 +61,25 @@ def test_before_and_after_learn() -> None:
         assert accuracy[-1] > 0.9, (script, accuracy)
 
 
-@pytest.mark.parametrize("plan", ["gradients union density=5% values=int8", "updates every=4 late=2 union density=5% values=int8"])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "gradients union density=5% values=int8",
+        "updates every=4 late=2 union density=5% values=int8",
+    ],
+)
 def test_a_restart_comes_to_the_same_bits(tmp_path: Path, plan: str) -> None:
     whole = torchrun("ddp_restart.py", "--plan", plan, "--folder", str(tmp_path / "whole"))
-    failed = torchrun("ddp_restart.py", "--plan", plan, "--folder", str(tmp_path / "failed"), "--fail-at", "17", options=("--max-restarts", "2"))
+    failed = torchrun(
+        "ddp_restart.py",
+        "--plan",
+        plan,
+        "--folder",
+        str(tmp_path / "failed"),
+        "--fail-at",
+        "17",
+        options=("--max-restarts", "2"),
+    )
     assert "resumed at step 10" in failed
     weights = [re.findall(r"weights add up to (\S+)", text) for text in (whole, failed)]
     assert len(weights[0]) == 2 and len(set(weights[0] + weights[1])) == 1, (whole, failed)

@@ -14,7 +14,8 @@ import models
 import world
 
 DEADLINE = 4.0
-# After its deadline a rank looks at the others' words for up to 2 s. Four times as long where the machine is busy with other things.
+# After its deadline a rank looks at the others' words for up to 2 s. Four times as long where the
+# machine is busy with other things.
 PATIENCE = 4 * (DEADLINE + 3)
 PLANS = ("gradients dense", "gradients union density=5%", "gradients srs density=5%")
 
@@ -43,7 +44,9 @@ def fail(rank: int, size: int, how: str, plan: str, selector: str) -> str:
         for number in range(1000):
             if rank == 1 and number == 3:
                 if how.startswith("exception"):
-                    model.module[2].register_forward_hook(lambda layer, inputs, output: Failing.apply(output))  # type: ignore[no-untyped-call]
+                    model.module[2].register_forward_hook(
+                        lambda layer, inputs, output: Failing.apply(output)
+                    )  # type: ignore[no-untyped-call]
                     try:
                         models.step(model, optimizer, rank, number)
                     except ValueError as error:
@@ -65,7 +68,8 @@ def fail(rank: int, size: int, how: str, plan: str, selector: str) -> str:
     with pytest.raises(pliant.CommError):
         averager.set_plan("gradients dense")
     averager.close()
-    # The process group of the user is in no better shape: end as a crash would, without saying good-bye to it.
+    # The process group of the user is in no better shape: end as a crash would, without saying
+    # good-bye to it.
     print(f"rank {rank} after {waited:.1f} s: {caught.value}", flush=True)
     if rank == 0:
         time.sleep(5)  # it keeps the store, where the others ask whom everybody waits for
@@ -75,11 +79,15 @@ def fail(rank: int, size: int, how: str, plan: str, selector: str) -> str:
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP", "exception", "exception, caught"])
 def test_the_others_name_the_culprit(how: str) -> None:
     for plan in PLANS if how == "SIGKILL" else PLANS[1:2]:
-        check_texts(world.run(fail, how, plan, "native", ranks=3, expected_to_die=(1,), farewell=False))
+        check_texts(
+            world.run(fail, how, plan, "native", ranks=3, expected_to_die=(1,), farewell=False)
+        )
 
 
 def test_the_others_name_the_culprit_on_a_device() -> None:
-    check_texts(world.run(fail, "SIGKILL", PLANS[1], "torch", ranks=3, expected_to_die=(1,), farewell=False))
+    check_texts(
+        world.run(fail, "SIGKILL", PLANS[1], "torch", ranks=3, expected_to_die=(1,), farewell=False)
+    )
 
 
 def check_texts(texts: list[str]) -> None:

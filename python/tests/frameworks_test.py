@@ -18,7 +18,13 @@ PLANS = ("gradients union density=10%", "updates every=2 late=1 union density=10
 
 def data() -> DataLoader[Any]:
     batches = [models.batch(0, number) for number in range(8)]
-    return DataLoader(TensorDataset(torch.cat([inputs for inputs, _ in batches]), torch.cat([targets for _, targets in batches])), batch_size=4)
+    return DataLoader(
+        TensorDataset(
+            torch.cat([inputs for inputs, _ in batches]),
+            torch.cat([targets for _, targets in batches]),
+        ),
+        batch_size=4,
+    )
 
 
 def lightning(rank: int, size: int, folder: str, plan: str) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Does it train? A small CNN under every scheme and code comes as far as dense averaging does, and on the way nothing is lost and
-no two ranks ever differ."""
+"""Does it train? A small CNN under every scheme and code comes as far as dense averaging does, and
+on the way nothing is lost and no two ranks ever differ."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ import convergence
 import models
 import world
 
-# Union updates what any rank picked; srs and shared no more than their density, so they get more of it.
-SCHEMES = ("union density=10%", "shared/star density=30%", "shared/var density=30%", "srs density=30%")
+# Union updates what any rank picked; srs and shared no more than their density, so they get more of
+# it.
+SCHEMES = (
+    "union density=10%",
+    "shared/star density=30%",
+    "shared/var density=30%",
+    "srs density=30%",
+)
 CODES = ("f32", "f16", "int8")
 STEPS_OF_DENSE, STEPS_ALLOWED, LOOK_EVERY = 200, 300, 20
 EVERY_STEP = 25  # replicas are compared at every step of these first ones, then at every 25th
@@ -33,7 +39,9 @@ def train(rank: int, plan: str | None, seed: int, steps: int, wanted: float = 0.
     averager = None if plan is None else pliant.attach(model, optimizer, plan)
     least = math.inf
     for number in range(steps):
-        convergence.train_step(model, optimizer, convergence.images(32, 10_000 * (seed + 1) + 10 * number + rank))
+        convergence.train_step(
+            model, optimizer, convergence.images(32, 10_000 * (seed + 1) + 10 * number + rank)
+        )
         if averager is not None and (number < EVERY_STEP or number % EVERY_STEP == 0):
             assert models.alike_on_all_ranks(models.flat(model)), (plan, number)
         if (number + 1) % LOOK_EVERY == 0:
@@ -50,19 +58,28 @@ def train(rank: int, plan: str | None, seed: int, steps: int, wanted: float = 0.
 
 
 def reach_dense(rank: int, size: int, seeds: list[int], codes: list[str]) -> list[str]:
-    plans = [f"gradients {scheme} values={code}" for scheme in SCHEMES for code in codes] + ["gradients dense reduce=ring values=f16"]
+    plans = [f"gradients {scheme} values={code}" for scheme in SCHEMES for code in codes] + [
+        "gradients dense reduce=ring values=f16"
+    ]
     missed = []
     for seed in seeds:
         wanted = 1.1 * train(rank, None, seed, STEPS_OF_DENSE)
         for plan in plans:
             reached = train(rank, plan, seed, STEPS_ALLOWED, wanted)
             if reached > wanted:
-                missed.append(f"{plan}, seed {seed}: {reached:.4f} within {STEPS_ALLOWED} steps, wanted {wanted:.4f}")
+                missed.append(
+                    f"{plan}, seed {seed}: {reached:.4f} within {STEPS_ALLOWED} steps, wanted {wanted:.4f}"
+                )
     return missed
 
 
-@pytest.mark.parametrize(("ranks", "seeds", "codes"), [(2, [0], ["f16"]), (3, [1], ["int8"]), (4, [0, 1, 2], list(CODES))])
-def test_every_scheme_reaches_what_dense_does(ranks: int, seeds: list[int], codes: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("ranks", "seeds", "codes"),
+    [(2, [0], ["f16"]), (3, [1], ["int8"]), (4, [0, 1, 2], list(CODES))],
+)
+def test_every_scheme_reaches_what_dense_does(
+    ranks: int, seeds: list[int], codes: list[str]
+) -> None:
     assert world.run(reach_dense, seeds, codes, ranks=ranks, timeout=1200)[0] == []
 
 
@@ -78,15 +95,27 @@ SWITCHES = (
 
 def residual_of(averager: object, model: nn.Module) -> torch.Tensor:
     residual = averager.state_dict()["residual"]  # type: ignore[attr-defined]
-    return torch.cat([residual.get(name, torch.zeros_like(parameter)).double().flatten() for name, parameter in model.named_parameters()])
+    return torch.cat(
+        [
+            residual.get(name, torch.zeros_like(parameter)).double().flatten()
+            for name, parameter in model.named_parameters()
+        ]
+    )
 
 
 def gradient_of(model: nn.Module) -> torch.Tensor:
-    return torch.cat([parameter.grad.double().flatten() for parameter in model.parameters() if parameter.grad is not None])
+    return torch.cat(
+        [
+            parameter.grad.double().flatten()
+            for parameter in model.parameters()
+            if parameter.grad is not None
+        ]
+    )
 
 
 def lose_nothing(rank: int, size: int) -> None:
-    """N x average + new residuals = gradients + old residuals, entry by entry, in live training through plan switches."""
+    """N x average + new residuals = gradients + old residuals, entry by entry, in live training
+    through plan switches."""
     import pliant
 
     model = models.ddp(convergence.small_cnn(0), bucket_cap_mb=0.01)
@@ -104,7 +133,13 @@ def lose_nothing(rank: int, size: int) -> None:
         left = residual_of(averager, model.module)
         dist.all_reduce(there)
         dist.all_reduce(left)
-        torch.testing.assert_close(size * gradient_of(model) + left, there, rtol=1e-4, atol=1e-5, msg=lambda text: f"step {number}, {averager.plan}: {text}")  # noqa: B023
+        torch.testing.assert_close(
+            size * gradient_of(model) + left,
+            there,
+            rtol=1e-4,
+            atol=1e-5,
+            msg=lambda text: f"step {number}, {averager.plan}: {text}",
+        )  # noqa: B023
         optimizer.step()
         assert models.alike_on_all_ranks(models.flat(model)), (number, averager.plan)
     averager.close()

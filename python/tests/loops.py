@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Every way of writing a training loop that pliant must not break, as checks that two ranks run together."""
+"""Every way of writing a training loop that pliant must not break, as checks that two ranks run
+together."""
 
 from __future__ import annotations
 
@@ -42,12 +43,20 @@ class Messages(logging.Handler):
 
 
 def close_to(ours: nn.Module, plain: nn.Module, tolerance: float = 1e-5) -> None:
-    torch.testing.assert_close(models.flat(ours), models.flat(plain), rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(
+        models.flat(ours), models.flat(plain), rtol=tolerance, atol=tolerance
+    )
     assert models.alike_on_all_ranks(models.flat(ours))
 
 
 def compare(
-    rank: int, make: object, loop: object, plan: str = EVERYTHING, tolerance: float = 1e-5, optimizer: object = models.sgd, **options: object
+    rank: int,
+    make: object,
+    loop: object,
+    plan: str = EVERYTHING,
+    tolerance: float = 1e-5,
+    optimizer: object = models.sgd,
+    **options: object,
 ) -> pliant.Summary:
     """The same loop with plain DDP and with pliant must come to the same parameters."""
     ours, plain = models.ddp(make(), **options), models.ddp(make(), **options)  # type: ignore[operator]
@@ -102,7 +111,8 @@ def two_backwards_before_one_step(rank: int) -> None:
 
 
 def the_second_backward_sends_only_what_is_new(rank: int) -> None:
-    """result 2 + change of the residual = the mean of the second gradients, and .grad holds both results."""
+    """result 2 + change of the residual = the mean of the second gradients, and .grad holds both
+    results."""
     for middle in ("nothing", "no_sync", "zero after forward"):
         module = models.mlp()
         ddp = models.ddp(module)
@@ -126,12 +136,20 @@ def the_second_backward_sends_only_what_is_new(rank: int) -> None:
         loss_of(twin, rank, 11).backward()
         after = averager.state_dict()["residual"]
         sent = entries = 0
-        for (name, parameter), second, old in zip(module.named_parameters(), twin.parameters(), first, strict=True):
+        for (name, parameter), second, old in zip(
+            module.named_parameters(), twin.parameters(), first, strict=True
+        ):
             assert parameter.grad is not None and second.grad is not None
             zero = torch.zeros_like(parameter)
             mine = second.grad - after.get(name, zero) + before.get(name, zero)
             dist.all_reduce(mine)
-            torch.testing.assert_close(parameter.grad - old, mine / dist.get_world_size(), rtol=1e-4, atol=1e-6, msg=f"{middle}: {name}")
+            torch.testing.assert_close(
+                parameter.grad - old,
+                mine / dist.get_world_size(),
+                rtol=1e-4,
+                atol=1e-6,
+                msg=f"{middle}: {name}",
+            )
             entries += parameter.numel()
             sent += int(((parameter.grad - old).abs() > 1e-6).sum())
         assert sent < 0.5 * entries, "most of it was sent"
@@ -139,7 +157,8 @@ def the_second_backward_sends_only_what_is_new(rank: int) -> None:
 
 
 def a_void_second_backward_gives_the_first_back(rank: int) -> None:
-    """Whoever sees NaN skips the step, and the average of the first backward with it: that goes to everybody's residual."""
+    """Whoever sees NaN skips the step, and the average of the first backward with it: that goes to
+    everybody's residual."""
     module = models.mlp()
     ddp = models.ddp(module)
     averager = pliant.attach(ddp, None, SOME)
@@ -160,7 +179,9 @@ def a_void_second_backward_gives_the_first_back(rank: int) -> None:
         assert module.get_parameter(name).grad.isnan().all()  # type: ignore[union-attr]
         assert parameter.grad is not None
         own = parameter.grad.where(parameter.grad.isfinite(), 0)
-        torch.testing.assert_close(after[name], before.get(name, 0) + own + first[name], rtol=1e-4, atol=1e-6, msg=name)
+        torch.testing.assert_close(
+            after[name], before.get(name, 0) + own + first[name], rtol=1e-4, atol=1e-6, msg=name
+        )
     averager.close()
 
 
@@ -168,7 +189,8 @@ def a_void_second_backward_gives_the_first_back(rank: int) -> None:
 
 
 class Branches(nn.Module):
-    """Some parameters are used on some ranks, some on none, one is frozen, one is used twice, one half is tied to another."""
+    """Some parameters are used on some ranks, some on none, one is frozen, one is used twice, one
+    half is tied to another."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -221,7 +243,15 @@ def static_graph_and_views(rank: int) -> None:
 
 def conv() -> nn.Module:
     torch.manual_seed(5)
-    layers = nn.Sequential(nn.Unflatten(1, (1, 2, 5)), nn.Conv2d(1, 4, 2), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, (1, 2)), nn.Flatten(), nn.Linear(12, 2))
+    layers = nn.Sequential(
+        nn.Unflatten(1, (1, 2, 5)),
+        nn.Conv2d(1, 4, 2),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Conv2d(4, 4, (1, 2)),
+        nn.Flatten(),
+        nn.Linear(12, 2),
+    )
     return layers.to(memory_format=torch.channels_last)
 
 
@@ -326,7 +356,11 @@ def closures_schedulers_and_groups(rank: int) -> None:
 
     def in_groups(model: nn.Module) -> torch.optim.Optimizer:
         layers = list(model.parameters())
-        return torch.optim.SGD([{"params": layers[:2], "lr": 0.03}, {"params": layers[2:], "weight_decay": 0.1}], lr=0.01, momentum=0.9)
+        return torch.optim.SGD(
+            [{"params": layers[:2], "lr": 0.03}, {"params": layers[2:], "weight_decay": 0.1}],
+            lr=0.01,
+            momentum=0.9,
+        )
 
     assert compare(rank, models.mlp, loop, optimizer=in_groups).steps == 5
 
@@ -366,12 +400,15 @@ def loss_scaling(rank: int) -> None:
 
 
 def clipping_in_units_of_the_scaled_loss(rank: int) -> None:
-    """clip_norm= means the gradient, whatever the loss is multiplied with. Powers of 2, so that scaling rounds nothing."""
+    """clip_norm= means the gradient, whatever the loss is multiplied with. Powers of 2, so that
+    scaling rounds nothing."""
 
     def train(scaler: torch.amp.GradScaler | None, selector: str) -> torch.Tensor:
         model = models.ddp(models.mlp(), bucket_cap_mb=0.001)
         optimizer = models.sgd(model)
-        averager = pliant.attach(model, optimizer, SOME, clip_norm=0.5, scaler=scaler, selector=selector)  # type: ignore[arg-type]
+        averager = pliant.attach(
+            model, optimizer, SOME, clip_norm=0.5, scaler=scaler, selector=selector
+        )  # type: ignore[arg-type]
         for number in range(6):
             optimizer.zero_grad()
             loss = loss_of(model, rank, number)
@@ -387,7 +424,9 @@ def clipping_in_units_of_the_scaled_loss(rank: int) -> None:
 
     for selector in ("native", "torch"):
         scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2)
-        torch.testing.assert_close(train(scaler, selector), train(None, selector), rtol=1e-5, atol=1e-6, msg=selector)
+        torch.testing.assert_close(
+            train(scaler, selector), train(None, selector), rtol=1e-5, atol=1e-6, msg=selector
+        )
         assert scaler.get_scale() > 2.0**10
 
 
@@ -404,7 +443,11 @@ def clipping_where_everything_is_sent(rank: int) -> None:
 
 
 def clipping_is_noticed(rank: int) -> None:
-    for plan, attached, expected in ((SOME, True, 1), (SOME, False, 1), ("gradients dense", True, 0)):
+    for plan, attached, expected in (
+        (SOME, True, 1),
+        (SOME, False, 1),
+        ("gradients dense", True, 0),
+    ):
         model = models.ddp(models.mlp())
         optimizer = models.sgd(model)
         averager = pliant.attach(model, optimizer if attached else None, plan)

@@ -10,7 +10,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 def mlp(seed: int = 1, width: int = 32) -> nn.Module:
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(10, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 2))
+    return nn.Sequential(
+        nn.Linear(10, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 2)
+    )
 
 
 def batch(rank: int, step: int, size: int = 8) -> tuple[torch.Tensor, torch.Tensor]:

@@ -15,7 +15,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=600, check=False)
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=600,
+        check=False,
+    )
 
 
 def test_types_are_complete(tmp_path: Path) -> None:
@@ -24,7 +31,17 @@ def test_types_are_complete(tmp_path: Path) -> None:
         "import pliant\nfrom torch import nn\n\n\ndef train(model: nn.Module) -> int:\n    return pliant.attach(model, plan='dense').summary().steps\n"
     )
     config = str(ROOT / "pyproject.toml")
-    done = run(sys.executable, "-m", "mypy", "--config-file", config, "--strict", str(ROOT / "python/pliant"), str(tmp_path / "user.py"), MYPYPATH=str(ROOT / "python"))
+    done = run(
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file",
+        config,
+        "--strict",
+        str(ROOT / "python/pliant"),
+        str(tmp_path / "user.py"),
+        MYPYPATH=str(ROOT / "python"),
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -35,7 +52,9 @@ def pliant(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def moved_package(folder: Path) -> Path:
     """The package without its binding and far from any build tree."""
     here = Path(__import__("pliant").__file__).parent
-    shutil.copytree(here, folder / "away" / "pliant", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    shutil.copytree(
+        here, folder / "away" / "pliant", ignore=shutil.ignore_patterns("*.so", "__pycache__")
+    )
     return folder / "away"
 
 
@@ -50,7 +69,10 @@ def test_the_command(tmp_path: Path) -> None:
     tool.chmod(0o755)
     there = pliant("bench", "--ranks", "4", PATH=f"{tmp_path}:/usr/bin:/bin", PYTHONPATH=away)
     assert (there.returncode, there.stdout) == (3, "--ranks 4\n")
-    assert pliant("help", "bench", PATH=f"{tmp_path}:/usr/bin:/bin", PYTHONPATH=away).stdout == "--help\n"
+    assert (
+        pliant("help", "bench", PATH=f"{tmp_path}:/usr/bin:/bin", PYTHONPATH=away).stdout
+        == "--help\n"
+    )
     assert pliant().returncode == 2
     assert "lab" in pliant("--help").stdout
 
@@ -84,7 +106,9 @@ def test_another_torch_is_named(tmp_path: Path) -> None:
     (there / "_built.py").unlink()
     (there / "_built.py").write_text("torch_version = '1.2.3'\n")
     done = run(sys.executable, "-c", "import pliant", PYTHONPATH=str(tmp_path))
-    assert "built for torch 1.2.3, but torch 2" in done.stderr and "pip install" in done.stderr, done.stderr
+    assert "built for torch 1.2.3, but torch 2" in done.stderr and "pip install" in done.stderr, (
+        done.stderr
+    )
     (there / "_built.py").unlink()
     done = run(sys.executable, "-c", "import pliant", PYTHONPATH=str(tmp_path))
     assert "has not been built" in done.stderr, done.stderr

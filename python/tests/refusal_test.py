@@ -28,8 +28,16 @@ def refusals(rank: int, size: int) -> None:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
-    refused(pliant.UnsupportedError, "FSDP", FullyShardedDataParallel(models.mlp(), device_id=torch.device("cpu")))
-    refused(pliant.UnsupportedError, "FSDP", fully_shard(models.mlp(), mesh=init_device_mesh("cpu", (size,))))
+    refused(
+        pliant.UnsupportedError,
+        "FSDP",
+        FullyShardedDataParallel(models.mlp(), device_id=torch.device("cpu")),
+    )
+    refused(
+        pliant.UnsupportedError,
+        "FSDP",
+        fully_shard(models.mlp(), mesh=init_device_mesh("cpu", (size,))),
+    )
 
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
@@ -54,7 +62,13 @@ def refusals(rank: int, size: int) -> None:
     built_in._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE)
     refused(pliant.UnsupportedError, "a communication hook already", built_in)
 
-    refused(ValueError, "plan: reduce= does not know 'rings' (did you mean 'ring'?)", model, None, "gradients dense reduce=rings")
+    refused(
+        ValueError,
+        "plan: reduce= does not know 'rings' (did you mean 'ring'?)",
+        model,
+        None,
+        "gradients dense reduce=rings",
+    )
     refused(ValueError, "deadline", model, deadline="5 apples")
     refused(ValueError, "lanes=-1", model, lanes=-1)
     refused(ValueError, "clip_norm=0", model, clip_norm=0)
@@ -76,14 +90,20 @@ def disagreements(rank: int, size: int) -> None:
     disagree(["clip_norm"], models.mlp(), clip_norm=rank + 1.0)
     disagree(["check_every"], models.mlp(), check_every=rank)
     module = models.mlp()
-    disagree(["clear_momentum", "True", "False"], module, models.sgd(module), clear_momentum=rank == 0)
+    disagree(
+        ["clear_momentum", "True", "False"], module, models.sgd(module), clear_momentum=rank == 0
+    )
     version = torch.__version__
     torch.__version__ = f"9.{rank}"  # type: ignore[assignment]
     disagree(["torch", "9.0", "9.1"], models.mlp())
     torch.__version__ = version
 
     layers = list(models.mlp())
-    named = nn.Sequential(OrderedDict({"first": layers[0], "second" if rank == 0 else "two": layers[2], "third": layers[4]}))
+    named = nn.Sequential(
+        OrderedDict(
+            {"first": layers[0], "second" if rank == 0 else "two": layers[2], "third": layers[4]}
+        )
+    )
     disagree(["parameter 2", "second.weight", "two.weight"], named)
 
     # A model that can be used afterwards: nothing is half attached.
@@ -94,7 +114,10 @@ def disagreements(rank: int, size: int) -> None:
     models.step(model, optimizer, rank, 0)
     averager = pliant.attach(model, optimizer, "union density=5%")
     models.step(model, optimizer, rank, 1)
-    for change, words in ((averager.set_plan, "union density={}%"), (averager.tell_network, "{}mbit,10ms")):
+    for change, words in (
+        (averager.set_plan, "union density={}%"),
+        (averager.tell_network, "{}mbit,10ms"),
+    ):
         with pytest.raises(pliant.DisagreementError) as caught:
             change(words.format(rank + 1))
         assert words.format(1) in str(caught.value) and words.format(2) in str(caught.value)
@@ -107,7 +130,10 @@ def bare(rank: int, size: int) -> None:
     """The pair is made before the process group; the first step shows it the model."""
     import pliant
 
-    pairs = [pliant.comm_hook("gradients union density=100%"), pliant.comm_hook("gradients union density=100%", deadline="60s")]
+    pairs = [
+        pliant.comm_hook("gradients union density=100%"),
+        pliant.comm_hook("gradients union density=100%", deadline="60s"),
+    ]
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
     plain = models.ddp(models.mlp())
     theirs = models.sgd(plain)
@@ -153,7 +179,9 @@ def alone(rank: int, size: int) -> None:
             models.step(plain, optimizers[1], rank, number)
             with averager.on_base(), averager.settled():
                 assert torch.equal(models.flat(model), models.flat(plain))
-        assert torch.equal(torch.cat([tensor.flatten() for tensor in averager.base().values()]), models.flat(plain))
+        assert torch.equal(
+            torch.cat([tensor.flatten() for tensor in averager.base().values()]), models.flat(plain)
+        )
         averager.load_state_dict(averager.state_dict())
         averager.rebase()
         assert torch.equal(models.flat(model), models.flat(plain))

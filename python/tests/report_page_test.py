@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The page in a real browser: it draws what the log says, asks nothing of any network, and runs nothing that came in a name."""
+"""The page in a real browser: it draws what the log says, asks nothing of any network, and runs
+nothing that came in a name."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def chromium() -> Iterator[browser.Browser]:
 
 def page(folder: Path, *logs: Made, truth: bool = True) -> Path:
     paths = [str(log.write(folder / f"{index}.jsonl")) for index, log in enumerate(logs)]
-    options = ["--truth", str(runlogs.truth_of(logs[0]).write(folder / "truth.jsonl"))] if truth else []
+    options = (
+        ["--truth", str(runlogs.truth_of(logs[0]).write(folder / "truth.jsonl"))] if truth else []
+    )
     assert cli.main([*paths, *options, "-o", str(folder / "page.html")]) == 0
     return folder / "page.html"
 
@@ -51,48 +54,105 @@ def test_every_chart_shows_the_log(chromium: browser.Browser, tmp_path: Path) ->
     checked = set()
 
     def check(id: str, x: list[Any], y: list[Any]) -> None:
-        assert has(charts[id], x, y), f"{id} has no trace of {len(x)} points of the log, only {[(trace['name'], len(trace['x'])) for trace in charts[id]]}"
+        assert has(charts[id], x, y), (
+            f"{id} has no trace of {len(x)} points of the log, only {[(trace['name'], len(trace['x'])) for trace in charts[id]]}"
+        )
         checked.add(id)
 
     for index, run in enumerate(runs):
         steps, notes = run.of("step"), run.of("note")
-        timed, sends = [step for step in steps if step["whole"] is not None], [step for step in steps if step["bytes"]]
-        linked, predicted = [step for step in steps if step["link"]], [step for step in steps if step["predicted"]]
+        timed, sends = (
+            [step for step in steps if step["whole"] is not None],
+            [step for step in steps if step["bytes"]],
+        )
+        linked, predicted = (
+            [step for step in steps if step["link"]],
+            [step for step in steps if step["predicted"]],
+        )
         t = [step["t"] for step in steps]
         for number, name in enumerate(("loss", "accuracy")):
-            check(f"noted-{number}-time", [note["t"] for note in notes], [note["values"][name] for note in notes])
-            check(f"noted-{number}-steps", [note["step"] for note in notes], [note["values"][name] for note in notes])
+            check(
+                f"noted-{number}-time",
+                [note["t"] for note in notes],
+                [note["values"][name] for note in notes],
+            )
+            check(
+                f"noted-{number}-steps",
+                [note["step"] for note in notes],
+                [note["values"][name] for note in notes],
+            )
         check("step-time", [step["t"] for step in timed], [step["whole"] for step in timed])
         check("step-time", [step["t"] for step in timed], [step["dense_step"] for step in timed])
         for part in ("compute", "exposed"):
             check(f"parts-{index}", [step["t"] for step in timed], [step[part] for step in timed])
-        check(f"parts-{index}", [step["t"] for step in timed], [step["coding"] if step["plan"] == runlogs.UPDATES else 0 for step in timed])
-        check(f"parts-{index}", [step["t"] for step in timed], [None if step["plan"] == runlogs.UPDATES else step["coding"] for step in timed])
+        check(
+            f"parts-{index}",
+            [step["t"] for step in timed],
+            [step["coding"] if step["plan"] == runlogs.UPDATES else 0 for step in timed],
+        )
+        check(
+            f"parts-{index}",
+            [step["t"] for step in timed],
+            [None if step["plan"] == runlogs.UPDATES else step["coding"] for step in timed],
+        )
         for plan, density in ((runlogs.DENSE, 100), (runlogs.STAR, 1), (runlogs.UPDATES, 0.3)):
             check(f"plan-{index}", t, [density if step["plan"] == plan else None for step in steps])
-        check(f"latency-{index}", [step["t"] for step in linked], [step["link"]["latency"] for step in linked])
-        check(f"latency-{index}", [step["t"] for step in linked], [step["link"]["latency"] + step["link"]["latency_sd"] for step in linked])
-        check(f"rate-{index}", [step["t"] for step in linked], [step["link"]["rate"] for step in linked])
+        check(
+            f"latency-{index}",
+            [step["t"] for step in linked],
+            [step["link"]["latency"] for step in linked],
+        )
+        check(
+            f"latency-{index}",
+            [step["t"] for step in linked],
+            [step["link"]["latency"] + step["link"]["latency_sd"] for step in linked],
+        )
+        check(
+            f"rate-{index}",
+            [step["t"] for step in linked],
+            [step["link"]["rate"] for step in linked],
+        )
         for plan in (runlogs.DENSE, runlogs.STAR, runlogs.UPDATES):
             mine = [step for step in predicted if step["plan"] == plan]
-            check(f"prediction-{index}", [step["predicted"] for step in mine], [step["seen"] for step in mine])
-        check(f"prediction-over-time-{index}", [step["t"] for step in predicted], [step["seen"] for step in predicted])
+            check(
+                f"prediction-{index}",
+                [step["predicted"] for step in mine],
+                [step["seen"] for step in mine],
+            )
+        check(
+            f"prediction-over-time-{index}",
+            [step["t"] for step in predicted],
+            [step["seen"] for step in predicted],
+        )
         check("bytes", [step["t"] for step in sends], [step["bytes"] for step in sends])
-        check("bytes-so-far", t, [sum(step["bytes"] for step in steps[: n + 1]) for n in range(len(steps))])
+        check(
+            "bytes-so-far",
+            t,
+            [sum(step["bytes"] for step in steps[: n + 1]) for n in range(len(steps))],
+        )
         check("gain", t, [step["gain"] for step in steps])
         check("residual", t, [step["residual_ratio"] for step in steps])
     assert checked == set(charts)
     # The truth: the phases' links from the log's begin to its end.
-    changes, end = [0, *(phase["t"] for phase in runs[0].of("phase")[1:])], runs[0].of("end")[0]["t"]
+    changes, end = (
+        [0, *(phase["t"] for phase in runs[0].of("phase")[1:])],
+        runs[0].of("end")[0]["t"],
+    )
     for id, at in (("latency-0", 1), ("rate-0", 2), ("plan-0", 2)):
         values = [phase[at] for phase in runlogs.PHASES.values()]
         (true,) = [trace for trace in charts[id] if trace["name"] in ("true", "true rate")]
         assert true["x"] == pytest.approx([*changes, end]) and true["y"] == [*values, values[-1]]
-    assert chromium.evaluate("document.querySelector('.verdict').innerText").count("less time per step") == 2
+    assert (
+        chromium.evaluate("document.querySelector('.verdict').innerText").count(
+            "less time per step"
+        )
+        == 2
+    )
 
 
 def test_plotly_takes_every_figure(chromium: browser.Browser, tmp_path: Path) -> None:
-    """Its Python half checks names and values of attributes that its JavaScript half passes over."""
+    """Its Python half checks names and values of attributes that its JavaScript half passes
+    over."""
     chromium.open(page(tmp_path, runlogs.made()))
     for figure in json.loads(chromium.evaluate("document.getElementById('charts').textContent")):
         plotly.graph_objects.Figure(figure["data"], figure["layout"])
@@ -101,12 +161,24 @@ def test_plotly_takes_every_figure(chromium: browser.Browser, tmp_path: Path) ->
 def test_it_asks_nothing_of_any_network(chromium: browser.Browser, tmp_path: Path) -> None:
     path = page(tmp_path, runlogs.made())
     chromium.open(path)
-    assert [address for address in chromium.requests if not address.startswith(("data:", "blob:"))] == [path.as_uri()]
-    assert "default-src 'none'" in chromium.evaluate("document.querySelector('meta[http-equiv]').content")
+    assert [
+        address for address in chromium.requests if not address.startswith(("data:", "blob:"))
+    ] == [path.as_uri()]
+    assert "default-src 'none'" in chromium.evaluate(
+        "document.querySelector('meta[http-equiv]').content"
+    )
 
 
 def test_names_do_nothing(chromium: browser.Browser, tmp_path: Path) -> None:
-    evil = runlogs.made(EVIL, reason=EVIL, options={EVIL: EVIL}, command=[EVIL], versions={EVIL: EVIL}, optimizer=EVIL, layout=EVIL)
+    evil = runlogs.made(
+        EVIL,
+        reason=EVIL,
+        options={EVIL: EVIL},
+        command=[EVIL],
+        versions={EVIL: EVIL},
+        optimizer=EVIL,
+        layout=EVIL,
+    )
     for line in evil.lines:
         if line["type"] == "note":
             line["values"] = {"loss": line["values"]["loss"], EVIL: 1.0}
@@ -124,13 +196,26 @@ def test_names_do_nothing(chromium: browser.Browser, tmp_path: Path) -> None:
     chromium.open(path)
     assert chromium.evaluate("window.hurt") is None
     assert chromium.complaints == []
-    assert chromium.evaluate("document.querySelectorAll('script').length") == 3  # the data, plotly, ours
-    assert chromium.evaluate("document.querySelectorAll('main img, [onerror], [onclick]').length") == 0
-    assert chromium.evaluate("document.querySelector('.verdict').innerText").count("<script>window.hurt=1</script>") >= 2
-    assert "<script>" in chromium.evaluate("document.querySelector('#chart-noted-0-time .legendtext').textContent")
+    assert (
+        chromium.evaluate("document.querySelectorAll('script').length") == 3
+    )  # the data, plotly, ours
+    assert (
+        chromium.evaluate("document.querySelectorAll('main img, [onerror], [onclick]').length") == 0
+    )
+    assert (
+        chromium.evaluate("document.querySelector('.verdict').innerText").count(
+            "<script>window.hurt=1</script>"
+        )
+        >= 2
+    )
+    assert "<script>" in chromium.evaluate(
+        "document.querySelector('#chart-noted-0-time .legendtext').textContent"
+    )
 
 
-def test_names_would_do_nothing_even_without_the_policy(chromium: browser.Browser, tmp_path: Path) -> None:
+def test_names_would_do_nothing_even_without_the_policy(
+    chromium: browser.Browser, tmp_path: Path
+) -> None:
     """The page's policy stops scripts; escaping must be enough by itself."""
     path = page(tmp_path, runlogs.made(EVIL, reason=EVIL), runlogs.made(EVIL, seed=2))
     text = path.read_text()
@@ -139,21 +224,29 @@ def test_names_would_do_nothing_even_without_the_policy(chromium: browser.Browse
     path.write_text(bare)
     chromium.open(path)
     assert chromium.evaluate("window.hurt") is None and chromium.complaints == []
-    path.write_text(bare.replace("<main>", "<main><script>window.hurt = 3</script>"))  # this test can fail
+    path.write_text(
+        bare.replace("<main>", "<main><script>window.hurt = 3</script>")
+    )  # this test can fail
     chromium.open(path)
     assert chromium.evaluate("window.hurt") == 3
 
 
 @pytest.mark.parametrize("width", [1280, 400])
 def test_it_fits(width: int, chromium: browser.Browser, tmp_path: Path) -> None:
-    long = runlogs.made("a-name-without-any-place-to-break-" * 8, options={"x" * 300: "y" * 300}, reason="z" * 300)
+    long = runlogs.made(
+        "a-name-without-any-place-to-break-" * 8, options={"x" * 300: "y" * 300}, reason="z" * 300
+    )
     for runs in ([runlogs.made()], [long, runlogs.made("two"), runlogs.made("three")]):
         chromium.open(page(tmp_path, *runs), width)
         assert chromium.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         assert chromium.evaluate("window.innerWidth") == width
         beyond = "[...document.querySelectorAll('.plot')].filter(d => d.querySelector('svg').getBoundingClientRect().right > d.parentElement.getBoundingClientRect().right + 1).length"
         assert chromium.evaluate(beyond) == 0
-        sizes = json.loads(chromium.evaluate("JSON.stringify([...document.querySelectorAll('.plot .nsewdrag')].map(d => [d.getBoundingClientRect().width, d.getBoundingClientRect().height]))"))
+        sizes = json.loads(
+            chromium.evaluate(
+                "JSON.stringify([...document.querySelectorAll('.plot .nsewdrag')].map(d => [d.getBoundingClientRect().width, d.getBoundingClientRect().height]))"
+            )
+        )
         assert all(w > 0.45 * min(width, 560) and h > 60 for w, h in sizes), sizes
     assert chromium.picture(tmp_path / "page.png").stat().st_size > 50_000
 
@@ -162,17 +255,32 @@ def test_charts_without_data_say_so(chromium: browser.Browser, tmp_path: Path) -
     chromium.open(page(tmp_path, Made([runlogs.header("bare")]), truth=False))
     assert chromium.complaints == []
     assert drawn(chromium) == {}
-    said = chromium.evaluate("[...document.querySelectorAll('.empty')].map(e => e.innerText).join('|')")
-    assert said.count("|") == 13 and "averager.note(loss=...)" in said and "no decision" in said and "no estimate of the link" in said
+    said = chromium.evaluate(
+        "[...document.querySelectorAll('.empty')].map(e => e.innerText).join('|')"
+    )
+    assert (
+        said.count("|") == 13
+        and "averager.note(loss=...)" in said
+        and "no decision" in said
+        and "no estimate of the link" in said
+    )
 
 
-def test_a_long_run_is_thinned_to_points_of_the_log(chromium: browser.Browser, tmp_path: Path) -> None:
+def test_a_long_run_is_thinned_to_points_of_the_log(
+    chromium: browser.Browser, tmp_path: Path
+) -> None:
     run = runlogs.made(steps=12_000)
     chromium.open(page(tmp_path, run))
     points = {(step["t"], step["whole"]) for step in run.of("step")}
-    shown = [point for trace in drawn(chromium)["step-time"][:1] for point in zip(trace["x"], trace["y"], strict=True)]
+    shown = [
+        point
+        for trace in drawn(chromium)["step-time"][:1]
+        for point in zip(trace["x"], trace["y"], strict=True)
+    ]
     assert chart.MOST_STEPS / 2 < len(shown) <= chart.MOST_STEPS + 2 and set(shown) <= points
-    slowest = max((step for step in run.of("step") if step["whole"]), key=lambda step: float(step["whole"]))
+    slowest = max(
+        (step for step in run.of("step") if step["whole"]), key=lambda step: float(step["whole"])
+    )
     assert (slowest["t"], slowest["whole"]) in shown
 
 

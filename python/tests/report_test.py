@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Run logs become figures, words, tables, traces, event files and pictures; what is no run log is refused by name."""
+"""Run logs become figures, words, tables, traces, event files and pictures; what is no run log is
+refused by name."""
 
 from __future__ import annotations
 
@@ -34,17 +35,54 @@ def figures(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str,
 def test_every_line_is_read(tmp_path: Path) -> None:
     made = runlogs.made()
     log = runlog.read(made.write(tmp_path / "run.jsonl"))
-    assert (log.header.name, log.header.world, log.header.buckets) == ("run", 4, [2_000_000, 500_000])
-    for lines, kind in ((log.steps, "step"), (log.decisions, "decision"), (log.notes, "note"), (log.phases, "phase"), (log.messages, "message")):
+    assert (log.header.name, log.header.world, log.header.buckets) == (
+        "run",
+        4,
+        [2_000_000, 500_000],
+    )
+    for lines, kind in (
+        (log.steps, "step"),
+        (log.decisions, "decision"),
+        (log.notes, "note"),
+        (log.phases, "phase"),
+        (log.messages, "message"),
+    ):
         assert [line.t for line in lines] == [line["t"] for line in made.of(kind)] and lines, kind
     step, line = log.steps[210], made.of("step")[210]
-    for key in ("step", "plan", "epoch", "round", "whole", "compute", "exposed", "coding", "predicted", "seen", "bytes", "control_bytes", "dense_step", "updated", "gain", "residual_ratio", "void"):
+    for key in (
+        "step",
+        "plan",
+        "epoch",
+        "round",
+        "whole",
+        "compute",
+        "exposed",
+        "coding",
+        "predicted",
+        "seen",
+        "bytes",
+        "control_bytes",
+        "dense_step",
+        "updated",
+        "gain",
+        "residual_ratio",
+        "void",
+    ):
         assert getattr(step, key) == line[key], key
     assert step.link is not None and vars(step.link) == line["link"]
     assert [vars(each) for each in log.steps[3].exchanges] == made.of("step")[3]["exchanges"] != []
     decision, line = log.decisions[-1], made.of("decision")[-1]
-    assert (decision.before, decision.changed, decision.reason, decision.candidates) == (line["from"], True, line["reason"], 1234)
-    assert [vars(each) for each in decision.front] == line["front"] and decision.chosen is not None and vars(decision.chosen) == line["chosen"]
+    assert (decision.before, decision.changed, decision.reason, decision.candidates) == (
+        line["from"],
+        True,
+        line["reason"],
+        1234,
+    )
+    assert (
+        [vars(each) for each in decision.front] == line["front"]
+        and decision.chosen is not None
+        and vars(decision.chosen) == line["chosen"]
+    )
     assert log.notes[5].values == made.of("note")[5]["values"]
     assert log.end is not None and (log.end.status, log.end.step) == ("closed", 300)
 
@@ -87,27 +125,47 @@ BAD_LOGS = {
     "empty": ("", "empty"),
     "cut off in the header": (HEADER[:40], "line 1"),
     "not JSON": ("step,time\n1,2\n", "line 1: not JSON"),
-    "not JSON later": (HEADER + "{'type': 'step'}\n" + '{"type": "note", "t": 1}\n', "line 2: not JSON"),
+    "not JSON later": (
+        HEADER + "{'type': 'step'}\n" + '{"type": "note", "t": 1}\n',
+        "line 2: not JSON",
+    ),
     "binary": ("\x00\x01\ufffe\n", "line 1"),
     "not an object": ("[1, 2]\n", "line 1"),
-    "another format": (json.dumps(runlogs.header() | {"format": "pliant-lab-truth"}) + "\n", "pliant-lab-truth"),
+    "another format": (
+        json.dumps(runlogs.header() | {"format": "pliant-lab-truth"}) + "\n",
+        "pliant-lab-truth",
+    ),
     "no header": (HEADER.replace("header", "step"), "line 1"),
     "a future version": (json.dumps(runlogs.header() | {"version": 2}) + "\n", "version is 2"),
-    "a version that is no number": (json.dumps(runlogs.header() | {"version": True}) + "\n", "version is true"),
-    "no name": (json.dumps({key: value for key, value in runlogs.header().items() if key != "name"}) + "\n", "'name' is missing"),
+    "a version that is no number": (
+        json.dumps(runlogs.header() | {"version": True}) + "\n",
+        "version is true",
+    ),
+    "no name": (
+        json.dumps({key: value for key, value in runlogs.header().items() if key != "name"}) + "\n",
+        "'name' is missing",
+    ),
     "two headers": (HEADER + HEADER, "line 2: a second header"),
     "a text for a number": (_changed(3, whole="fast"), "line 4: 'whole' is \"fast\", not a number"),
     "a plan that is no text": (_changed(3, plan=7), "line 4: 'plan' is 7"),
     "a step of -1": (_changed(3, step=-1), "line 4: 'step' is -1"),
-    "no t": (HEADER + '{"type": "note", "step": 1, "values": {}}\n', "line 2: the key 't' is missing"),
-    "a noted text": (HEADER + '{"type": "note", "t": 1, "step": 1, "values": {"loss": "low"}}\n', "'loss' in 'values'"),
+    "no t": (
+        HEADER + '{"type": "note", "step": 1, "values": {}}\n',
+        "line 2: the key 't' is missing",
+    ),
+    "a noted text": (
+        HEADER + '{"type": "note", "t": 1, "step": 1, "values": {"loss": "low"}}\n',
+        "'loss' in 'values'",
+    ),
     "exchanges that are none": (_changed(3, exchanges=[3]), "line 4: 'exchanges'"),
     "deep": (HEADER + "[" * 100_000 + "\n", "line 2"),
 }
 
 
 @pytest.mark.parametrize("name", BAD_LOGS)
-def test_what_is_no_run_log_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_run_log_is_refused(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text, culprit = BAD_LOGS[name]
     path = tmp_path / "bad.jsonl"
     path.write_text(text)
@@ -126,7 +184,12 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (tmp_path / "folder").mkdir()
     (tmp_path / "old").mkdir()
     (tmp_path / "old/run").mkdir()
-    future = Made([truth_header | {"version": 9} for truth_header in runlogs.truth_of(runlogs.made(steps=5)).of("header")]).write(tmp_path / "future.jsonl")
+    future = Made(
+        [
+            truth_header | {"version": 9}
+            for truth_header in runlogs.truth_of(runlogs.made(steps=5)).of("header")
+        ]
+    ).write(tmp_path / "future.jsonl")
     page = tmp_path / "page.html"
     cases: list[tuple[list[object], str]] = [
         ([], "run.jsonl"),
@@ -154,7 +217,10 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     for arguments, culprit in cases:
         assert report(*arguments) == 2, arguments
         said = capsys.readouterr()
-        assert culprit in said.err and said.out == "" and said.err.count("\n") == 1, (arguments, said)
+        assert culprit in said.err and said.out == "" and said.err.count("\n") == 1, (
+            arguments,
+            said,
+        )
     assert sorted(os.listdir(tmp_path)) == before
     assert log.read_text().startswith('{"type": "header"')
 
@@ -162,13 +228,22 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_a_truth_log_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = runlogs.made(steps=5).write(tmp_path / "run.jsonl")
     header = json.dumps(runlogs.truth_of(runlogs.made(steps=5)).lines[0]) + "\n"
-    for text in ("", "{", "nonsense\n", header + '{"type": "link", "mono": 1, "host": 0, "link": {}}\n', header + '{"type": "link", "host": 0}\n', header + "[]\n"):
+    for text in (
+        "",
+        "{",
+        "nonsense\n",
+        header + '{"type": "link", "mono": 1, "host": 0, "link": {}}\n',
+        header + '{"type": "link", "host": 0}\n',
+        header + "[]\n",
+    ):
         (tmp_path / "truth.jsonl").write_text(text)
         assert report(log, "--truth", tmp_path / "truth.jsonl") == 2
         assert "truth.jsonl" in capsys.readouterr().err
 
 
-def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = runlogs.made(steps=5).write(tmp_path / "run.jsonl")
 
     def full(*_: object, **__: object) -> int:
@@ -184,7 +259,13 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     log = runlogs.made(steps=5).write(tmp_path / "run.jsonl")
 
     def pliant(*words: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "pliant", "report", *map(str, words)], capture_output=True, text=True, timeout=300, check=False)
+        return subprocess.run(
+            [sys.executable, "-m", "pliant", "report", *map(str, words)],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
 
     good = pliant(log, "-o", tmp_path / "page.html")
     assert (good.returncode, good.stdout.count("\n")) == (0, 1), good
@@ -202,47 +283,103 @@ def test_figures_are_the_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     truth = runlogs.truth_of(made).write(tmp_path / "truth.jsonl")
     run = figures(capsys, made.write(tmp_path / "run.jsonl"), "--truth", truth)["runs"][0]  # type: ignore[index]
     steps = made.of("step")
-    counted = [step for step in steps if step["whole"] is not None and step["step"] != 150]  # 150 evaluates for 3 s
+    counted = [
+        step for step in steps if step["whole"] is not None and step["step"] != 150
+    ]  # 150 evaluates for 3 s
     both = [step for step in counted if step["dense_step"] is not None]
-    assert (run["steps"], run["pauses"], run["voids"], run["warnings"], run["decisions"], run["changes"], run["trials"]) == (300, 1, 1, 1, 5, 2, 1)
+    assert (
+        run["steps"],
+        run["pauses"],
+        run["voids"],
+        run["warnings"],
+        run["decisions"],
+        run["changes"],
+        run["trials"],
+    ) == (300, 1, 1, 1, 5, 2, 1)
     assert run["step_time"] == pytest.approx(fmean(step["whole"] for step in counted))
     assert run["exposed"] == pytest.approx(fmean(step["exposed"] for step in counted))
-    assert run["speed_up"] == pytest.approx(sum(step["dense_step"] for step in both) / sum(step["whole"] for step in both))
-    assert run["prediction_error"] == pytest.approx(median(abs(step["predicted"] - step["seen"]) / step["seen"] for step in steps if step["predicted"] and step["seen"]))
+    assert run["speed_up"] == pytest.approx(
+        sum(step["dense_step"] for step in both) / sum(step["whole"] for step in both)
+    )
+    assert run["prediction_error"] == pytest.approx(
+        median(
+            abs(step["predicted"] - step["seen"]) / step["seen"]
+            for step in steps
+            if step["predicted"] and step["seen"]
+        )
+    )
     assert run["bytes"] == sum(step["bytes"] for step in steps)
-    assert [(each["plan"], each["steps"]) for each in run["plans"]] == [("dense", 100), ("shared/star at 1 %", 100), ("updates every 4 late 1, union at 0.3 %", 100)]
+    assert [(each["plan"], each["steps"]) for each in run["plans"]] == [
+        ("dense", 100),
+        ("shared/star at 1 %", 100),
+        ("updates every 4 late 1, union at 0.3 %", 100),
+    ]
     assert run["notes"]["loss"]["last"] == made.of("note")[-1]["values"]["loss"]
-    assert [(each["phase"], each["rate_true"], each["latency_true"]) for each in run["phases"]] == [("fast", 1e9, 1e-3), ("slow", 50e6, 20e-3), ("worse", 10e6, 40e-3)]
-    errors = [abs(step["link"]["rate"] - rate) / rate for step in steps if step["link"] for rate in [runlogs.PHASES[step["step"] // 100 * 100][2]]]
-    assert run["rate_error"] == pytest.approx(median(errors), rel=0.02)  # a line is written after its step: one or two lie across a change
+    assert [(each["phase"], each["rate_true"], each["latency_true"]) for each in run["phases"]] == [
+        ("fast", 1e9, 1e-3),
+        ("slow", 50e6, 20e-3),
+        ("worse", 10e6, 40e-3),
+    ]
+    errors = [
+        abs(step["link"]["rate"] - rate) / rate
+        for step in steps
+        if step["link"]
+        for rate in [runlogs.PHASES[step["step"] // 100 * 100][2]]
+    ]
+    assert run["rate_error"] == pytest.approx(
+        median(errors), rel=0.02
+    )  # a line is written after its step: one or two lie across a change
     assert 0 < run["latency_error"] < 0.2
 
 
 def test_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = runlogs.made()
     for step in made.of("step"):
-        step |= {"plan": runlogs.STAR, "dense_step": 3.4 * step["whole"] if step["whole"] else None, "predicted": 1.06 * step["seen"] if step["seen"] else None}
+        step |= {
+            "plan": runlogs.STAR,
+            "dense_step": 3.4 * step["whole"] if step["whole"] else None,
+            "predicted": 1.06 * step["seen"] if step["seen"] else None,
+        }
     assert report(made.write(tmp_path / "run.jsonl")) == 0
-    assert capsys.readouterr().out == "3.4x less time per step than dense would have taken; 100 % of steps used shared/star at 1 %; prediction error 6 %.\n"
+    assert (
+        capsys.readouterr().out
+        == "3.4x less time per step than dense would have taken; 100 % of steps used shared/star at 1 %; prediction error 6 %.\n"
+    )
     for step in made.of("step"):
         step["dense_step"] = None if step["whole"] is None else step["whole"] / 2
     made.lines[-1] |= {"status": "failed", "error": "rank 3 is gone"}
     assert report(made.write(tmp_path / "run.jsonl")) == 0
     said = capsys.readouterr().out
-    assert said.startswith("2.0x more time per step") and said.endswith("The run failed: rank 3 is gone\n")
+    assert said.startswith("2.0x more time per step") and said.endswith(
+        "The run failed: rank 3 is gone\n"
+    )
     assert report(Made([runlogs.header()]).write(tmp_path / "run.jsonl")) == 0
-    assert capsys.readouterr().out == "No step was logged. The log has no end: the run goes on, or was killed.\n"
+    assert (
+        capsys.readouterr().out
+        == "No step was logged. The log has no end: the run goes on, or was killed.\n"
+    )
 
 
-def test_runs_are_compared_by_time_to_the_same_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_compared_by_time_to_the_same_loss(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def curve(name: str, seconds_a_step: float, lowest: float) -> Path:
-        notes = [{"type": "note", "t": seconds_a_step * (step + 1), "step": step, "values": {"loss": max(lowest, 1 - step / 100)}} for step in range(100)]
+        notes = [
+            {
+                "type": "note",
+                "t": seconds_a_step * (step + 1),
+                "step": step,
+                "values": {"loss": max(lowest, 1 - step / 100)},
+            }
+            for step in range(100)
+        ]
         return Made([runlogs.header(name), *notes]).write(tmp_path / f"{name}.jsonl")
 
     plain, quick = curve("plain", 4.0, 0.5), curve("quick", 1.0, 0.2)
     comparison = figures(capsys, plain, quick)["comparison"]
     assert isinstance(comparison, dict) and comparison["value"] == "loss"
-    # The mean of the last 5 reaches 0.5, the worse of the two best, 4 steps after the value itself in plain and 2 in quick.
+    # The mean of the last 5 reaches 0.5, the worse of the two best, 4 steps after the value itself
+    # in plain and 2 in quick.
     assert comparison["target"] == pytest.approx(0.5)
     assert [goal["step"] for goal in comparison["goals"]] == [54, 52]
     assert comparison["sooner"] == [1.0, pytest.approx(55 * 4 / 53)]
@@ -250,8 +387,12 @@ def test_runs_are_compared_by_time_to_the_same_loss(tmp_path: Path, capsys: pyte
     assert "quick reached loss 0.5 in 53 s, plain in 220 s: 4.2x sooner." in capsys.readouterr().out
 
 
-def test_markdown_shows_names_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = runlogs.made("<img src=x> | `a` **b** [c](d)\n# e \x1b[31m", steps=5).write(tmp_path / "run.jsonl")
+def test_markdown_shows_names_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = runlogs.made("<img src=x> | `a` **b** [c](d)\n# e \x1b[31m", steps=5).write(
+        tmp_path / "run.jsonl"
+    )
     assert report(log, "--md") == 0
     said = capsys.readouterr().out
     assert "\x1b" not in said and "<img" not in said.replace("\\<img", "")
@@ -263,9 +404,28 @@ def test_words() -> None:
     assert words.label(runlogs.STAR) == "shared/star at 1 %" and words.density(runlogs.STAR) == 1.0
     assert words.label(runlogs.DENSE) == "dense" and words.density(runlogs.DENSE) == 100.0
     assert words.density("gradients union density=<b>") is None
-    assert [words.duration(value) for value in (0.0, 1.5e-5, 0.0123, 1.5, 599.0, 7200.0)] == ["0 s", "15 us", "12.3 ms", "1.5 s", "599 s", "120 min"]
-    assert [words.size(value) for value in (0, 1023, 1536, 2**21, 3 * 2**30)] == ["0 B", "1023 B", "1.5 KiB", "2 MiB", "3 GiB"]
-    assert [words.percent(value) for value in (0.0, 0.0634, 0.0999, 0.712, 1.0)] == ["0 %", "6.3 %", "10 %", "71 %", "100 %"]
+    assert [words.duration(value) for value in (0.0, 1.5e-5, 0.0123, 1.5, 599.0, 7200.0)] == [
+        "0 s",
+        "15 us",
+        "12.3 ms",
+        "1.5 s",
+        "599 s",
+        "120 min",
+    ]
+    assert [words.size(value) for value in (0, 1023, 1536, 2**21, 3 * 2**30)] == [
+        "0 B",
+        "1023 B",
+        "1.5 KiB",
+        "2 MiB",
+        "3 GiB",
+    ]
+    assert [words.percent(value) for value in (0.0, 0.0634, 0.0999, 0.712, 1.0)] == [
+        "0 %",
+        "6.3 %",
+        "10 %",
+        "71 %",
+        "100 %",
+    ]
     assert words.plain("a\x1b[2Jb\n\u202ec") == "a\ufffd[2Jb \ufffdc"
 
 
@@ -273,24 +433,54 @@ def test_words() -> None:
 
 
 def test_the_trace(tmp_path: Path) -> None:
-    made = [runlogs.made("rank-0"), runlogs.made("rank-1", rank=1, mono=runlogs.MONO + 0.25, started=runlogs.STARTED + 0.25)]
+    made = [
+        runlogs.made("rank-0"),
+        runlogs.made("rank-1", rank=1, mono=runlogs.MONO + 0.25, started=runlogs.STARTED + 0.25),
+    ]
     paths = [each.write(tmp_path / f"{index}.jsonl") for index, each in enumerate(made)]
     assert report(*paths, "--trace", tmp_path / "trace.json") == 0
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
-    names = {(event["pid"], event.get("tid")): event["args"]["name"] for event in events if event["ph"] == "M"}
-    assert names == {(rank, tid): name for rank in (0, 1) for tid, name in ((None, f"rank-{rank}, rank {rank}"), (0, "training thread"), (1, "lane 0"), (2, "lane 1"))}
+    names = {
+        (event["pid"], event.get("tid")): event["args"]["name"]
+        for event in events
+        if event["ph"] == "M"
+    }
+    assert names == {
+        (rank, tid): name
+        for rank in (0, 1)
+        for tid, name in (
+            (None, f"rank-{rank}, rank {rank}"),
+            (0, "training thread"),
+            (1, "lane 0"),
+            (2, "lane 1"),
+        )
+    }
     slices = [event for event in events if event["ph"] == "X"]
     for rank, each in enumerate(made):
         steps = [event for event in slices if event["pid"] == rank and event["cat"] == "step"]
-        assert [event["dur"] for event in steps] == pytest.approx([1e6 * step["whole"] for step in each.of("step") if step["whole"] is not None], abs=1e-2)
-        wire = [event for event in slices if event["pid"] == rank and event["name"] == "on the wire"]
+        assert [event["dur"] for event in steps] == pytest.approx(
+            [1e6 * step["whole"] for step in each.of("step") if step["whole"] is not None], abs=1e-2
+        )
+        wire = [
+            event for event in slices if event["pid"] == rank and event["name"] == "on the wire"
+        ]
         spans = [span for step in each.of("step") for span in step["exchanges"]]
-        assert sorted(event["ts"] for event in wire) == pytest.approx(sorted(1e6 * (span["enter"] + 0.25 * rank) for span in spans), abs=1e-2)
+        assert sorted(event["ts"] for event in wire) == pytest.approx(
+            sorted(1e6 * (span["enter"] + 0.25 * rank) for span in spans), abs=1e-2
+        )
         assert {event["tid"] for event in wire} == {1, 2}
     for thread in {(event["pid"], event["tid"]) for event in slices}:
-        mine = sorted((event["ts"], event["ts"] + event["dur"]) for event in slices if (event["pid"], event["tid"]) == thread)
-        assert all(end <= begin + 0.01 for (_, end), (begin, _) in zip(mine, mine[1:], strict=False)), thread
-    assert {"plan: shared/star at 1 %", "phase: slow"} <= {event["name"] for event in events if event["ph"] == "i"}
+        mine = sorted(
+            (event["ts"], event["ts"] + event["dur"])
+            for event in slices
+            if (event["pid"], event["tid"]) == thread
+        )
+        assert all(
+            end <= begin + 0.01 for (_, end), (begin, _) in zip(mine, mine[1:], strict=False)
+        ), thread
+    assert {"plan: shared/star at 1 %", "phase: slow"} <= {
+        event["name"] for event in events if event["ph"] == "i"
+    }
 
 
 def test_steps_are_placed_where_they_were(tmp_path: Path) -> None:
@@ -299,11 +489,18 @@ def test_steps_are_placed_where_they_were(tmp_path: Path) -> None:
     begins = trace.begins(log.steps)
     # The log was made with the first step at 0.05 s; every line was written 1 ms after its step.
     assert begins[0] == pytest.approx(0.05, abs=2e-3)
-    assert all(begin <= each.begin for step, begin in zip(log.steps, begins, strict=True) for each in step.exchanges)
+    assert all(
+        begin <= each.begin
+        for step, begin in zip(log.steps, begins, strict=True)
+        for each in step.exchanges
+    )
 
 
 def test_two_runs_are_two_processes(tmp_path: Path) -> None:
-    a, b = runlogs.made("a", steps=5).write(tmp_path / "a.jsonl"), runlogs.made("b", steps=5, started=9e8).write(tmp_path / "b.jsonl")
+    a, b = (
+        runlogs.made("a", steps=5).write(tmp_path / "a.jsonl"),
+        runlogs.made("b", steps=5, started=9e8).write(tmp_path / "b.jsonl"),
+    )
     logs = [runlog.read(a), runlog.read(b)]
     assert (trace.processes(logs), trace.shifts(logs)) == ([0, 4], [0.0, 0.0])
 
@@ -317,19 +514,44 @@ def test_tensorboard_reads_it(tmp_path: Path) -> None:
     events = accumulator.EventAccumulator(str(folder), {"scalars": 0})
     events.Reload()
     loss = events.Scalars("noted/loss")
-    assert [event.value for event in loss] == pytest.approx([note["values"]["loss"] for note in made.of("note")], rel=1e-6)
+    assert [event.value for event in loss] == pytest.approx(
+        [note["values"]["loss"] for note in made.of("note")], rel=1e-6
+    )
     assert [event.step for event in loss] == [note["step"] for note in made.of("note")]
     whole = events.Scalars("step/whole")
-    assert [event.value for event in whole] == pytest.approx([step["whole"] for step in made.of("step") if step["whole"]], rel=1e-6)
+    assert [event.value for event in whole] == pytest.approx(
+        [step["whole"] for step in made.of("step") if step["whole"]], rel=1e-6
+    )
     assert whole[0].wall_time == pytest.approx(runlogs.STARTED + made.of("step")[0]["t"])
 
 
-@pytest.mark.parametrize(("option", "module"), [("--tensorboard", "tensorboard"), ("--png", "matplotlib")])
+@pytest.mark.parametrize(
+    ("option", "module"), [("--tensorboard", "tensorboard"), ("--png", "matplotlib")]
+)
 def test_what_is_missing_is_said(option: str, module: str, tmp_path: Path) -> None:
     log = runlogs.made(steps=5).write(tmp_path / "run.jsonl")
     hide = f"import sys; sys.modules['{module}'] = None; from pliant.report import cli; sys.exit(cli.main(sys.argv[1:]))"
-    done = subprocess.run([sys.executable, "-c", hide, str(log), option, str(tmp_path / "out"), "-o", str(tmp_path / "page.html")], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 6 and f"pip install {module}" in done.stderr and "Traceback" not in done.stderr, done
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            hide,
+            str(log),
+            option,
+            str(tmp_path / "out"),
+            "-o",
+            str(tmp_path / "page.html"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (
+        done.returncode == 6
+        and f"pip install {module}" in done.stderr
+        and "Traceback" not in done.stderr
+    ), done
     assert os.listdir(tmp_path) == ["run.jsonl"]
 
 
@@ -337,17 +559,31 @@ def test_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     made = runlogs.made("$\\frac{1}{2}$ <b>")
     truth = runlogs.truth_of(made).write(tmp_path / "truth.jsonl")
-    assert report(made.write(tmp_path / "run.jsonl"), "--truth", truth, "--png", tmp_path / "run.png") == 0
+    assert (
+        report(made.write(tmp_path / "run.jsonl"), "--truth", truth, "--png", tmp_path / "run.png")
+        == 0
+    )
     picture = (tmp_path / "run.png").read_bytes()
     assert picture.startswith(b"\x89PNG") and int.from_bytes(picture[16:20], "big") == 1400
-    assert report(Made([runlogs.header()]).write(tmp_path / "bare.jsonl"), "--png", tmp_path / "bare.png") == 0
+    assert (
+        report(
+            Made([runlogs.header()]).write(tmp_path / "bare.jsonl"), "--png", tmp_path / "bare.png"
+        )
+        == 0
+    )
     assert len((tmp_path / "bare.png").read_bytes()) < len(picture)
 
 
 def test_a_trial_is_no_change(tmp_path: Path) -> None:
-    """As the engine writes them: `changed` on the first decision, and on the way back from a trial."""
+    """As the engine writes them: `changed` on the first decision, and on the way back from a
+    trial."""
     made = runlogs.made(steps=60)
     first, kept, tried = made.of("decision")
     first["changed"] = True
     made.lines.insert(made.lines.index(tried) + 1, kept | {"from": runlogs.STAR, "changed": True})
-    assert runlog.read(made.write(tmp_path / "run.jsonl")).moves() == ["first", "kept", "trial", "kept"]
+    assert runlog.read(made.write(tmp_path / "run.jsonl")).moves() == [
+        "first",
+        "kept",
+        "trial",
+        "kept",
+    ]

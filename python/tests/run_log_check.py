@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Holds a run log against docs/formats/run-log.md, key by key.
 
-    python run_log_check.py run.jsonl ...
+python run_log_check.py run.jsonl ...
 """
 
 from __future__ import annotations
@@ -18,9 +18,34 @@ Line = dict[str, Any]
 _NUMBER = (int, float)
 _MAYBE = (int, float, type(None))
 _LINK = {"latency": _NUMBER, "latency_sd": _NUMBER, "rate": _MAYBE, "rate_sd": _MAYBE}
-_EXCHANGE = {"group": int, "lane": int, "begin": _NUMBER, "enter": _NUMBER, "leave": _NUMBER, "end": _NUMBER, "bytes": int, "entries": int}
-_PREDICTION = {"plan": str, "step": _NUMBER, "exchange": _NUMBER, "exposed": _NUMBER, "efficiency": _NUMBER, "updated": _NUMBER, "gain": _NUMBER, "bytes": _NUMBER}
-_SUMMARY = {"plan": str, "steps": int, "exchanges": int, "bytes": int, "control_bytes": int, "voids": int}
+_EXCHANGE = {
+    "group": int,
+    "lane": int,
+    "begin": _NUMBER,
+    "enter": _NUMBER,
+    "leave": _NUMBER,
+    "end": _NUMBER,
+    "bytes": int,
+    "entries": int,
+}
+_PREDICTION = {
+    "plan": str,
+    "step": _NUMBER,
+    "exchange": _NUMBER,
+    "exposed": _NUMBER,
+    "efficiency": _NUMBER,
+    "updated": _NUMBER,
+    "gain": _NUMBER,
+    "bytes": _NUMBER,
+}
+_SUMMARY = {
+    "plan": str,
+    "steps": int,
+    "exchanges": int,
+    "bytes": int,
+    "control_bytes": int,
+    "voids": int,
+}
 
 KEYS: dict[str, dict[str, Any]] = {
     "header": {
@@ -104,7 +129,10 @@ def _step(line: Line, where: str) -> None:
         _keys(line["link"], _LINK, where)
     for exchange in line["exchanges"]:
         _keys(exchange, _EXCHANGE, where)
-        assert exchange["begin"] <= exchange["enter"] + 1e-6 and exchange["enter"] <= exchange["leave"] <= exchange["end"] + 1e-6, where
+        assert (
+            exchange["begin"] <= exchange["enter"] + 1e-6
+            and exchange["enter"] <= exchange["leave"] <= exchange["end"] + 1e-6
+        ), where
     assert sum(exchange["bytes"] for exchange in line["exchanges"]) == line["bytes"], where
     for key in ("whole", "compute", "exposed", "coding", "predicted", "seen"):
         assert line[key] is None or line[key] >= 0, where

@@ -34,8 +34,12 @@ def _model() -> nn.Module:
     return nn.Sequential(nn.Linear(40, 300), nn.BatchNorm1d(300), nn.ReLU(), nn.Linear(300, 10))
 
 
-def _train(rank: int, steps: int, **options: Any) -> tuple[pliant.Averager, DistributedDataParallel]:
-    ddp = DistributedDataParallel(_model(), broadcast_buffers=False)  # a dead peer is found by pliant, not by DDP's own broadcast
+def _train(
+    rank: int, steps: int, **options: Any
+) -> tuple[pliant.Averager, DistributedDataParallel]:
+    ddp = DistributedDataParallel(
+        _model(), broadcast_buffers=False
+    )  # a dead peer is found by pliant, not by DDP's own broadcast
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05, momentum=0.9)
     averager = pliant.attach(ddp, optimizer, **options)
     torch.manual_seed(rank)
@@ -57,7 +61,15 @@ def _logged(rank: int, size: int, folder: str, plan: str) -> tuple[int, int]:
     return averager.summary().bytes_sent, averager.summary().control_bytes_sent
 
 
-@pytest.mark.parametrize("plan", ["gradients union density=5%", "gradients dense", "auto", "updates every=2 late=1 union density=10%"])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "gradients union density=5%",
+        "gradients dense",
+        "auto",
+        "updates every=2 late=1 union density=10%",
+    ],
+)
 def test_a_run_is_logged_as_documented(plan: str, tmp_path: Path) -> None:
     (sent, control), _ = world.run(_logged, str(tmp_path), plan, ranks=2)
     assert os.listdir(tmp_path) == ["run.jsonl"], "rank 0 alone writes"
@@ -77,7 +89,9 @@ def test_a_run_is_logged_as_documented(plan: str, tmp_path: Path) -> None:
     assert [note["step"] for note in notes] == list(range(STEPS))
     assert all(note["values"]["loss"] > 0 for note in notes)
     assert [phase["name"] for phase in run_log_check.of_type(lines, "phase")] == ["later"]
-    assert "a warning of ours" in [message["text"] for message in run_log_check.of_type(lines, "message")]
+    assert "a warning of ours" in [
+        message["text"] for message in run_log_check.of_type(lines, "message")
+    ]
     sending = [step for step in steps if step["round"] is not None]
     assert all(step["seen"] > 0 for step in sending)
     assert sending[-1]["predicted"] > 0 and sending[-1]["link"]["rate"] > 0
@@ -85,7 +99,9 @@ def test_a_run_is_logged_as_documented(plan: str, tmp_path: Path) -> None:
 
 
 def _every_rank(rank: int, size: int, folder: str) -> None:
-    averager, _ = _train(rank, 3, plan="gradients dense", log=Path(folder) / "run-{rank}.jsonl", name="<script>é\n")
+    averager, _ = _train(
+        rank, 3, plan="gradients dense", log=Path(folder) / "run-{rank}.jsonl", name="<script>é\n"
+    )
     averager.close()
 
 
@@ -147,7 +163,9 @@ def _samples(text: str) -> dict[str, float]:
 
 def _scraped(rank: int, size: int, folder: str) -> Any:
     port = world.free_port()
-    averager, _ = _train(rank, 8, plan="gradients union density=5%", metrics=f"127.0.0.1:{port}", name='a "name"')
+    averager, _ = _train(
+        rank, 8, plan="gradients union density=5%", metrics=f"127.0.0.1:{port}", name='a "name"'
+    )
     if rank == 0:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
@@ -174,7 +192,9 @@ def test_metrics_are_served_while_the_run_lasts(tmp_path: Path) -> None:
 
 
 def _to_file(rank: int, size: int, folder: str) -> int:
-    averager, _ = _train(rank, 8, plan="gradients dense", metrics=f"{folder}/run.prom", log=f"{folder}/run.jsonl")
+    averager, _ = _train(
+        rank, 8, plan="gradients dense", metrics=f"{folder}/run.prom", log=f"{folder}/run.jsonl"
+    )
     averager.close()
     return averager.summary().bytes_sent - averager.summary().control_bytes_sent
 
@@ -225,7 +245,9 @@ def test_who_is_killed_leaves_whole_lines(tmp_path: Path) -> None:
 
 
 def _peer_dies(rank: int, size: int, folder: str) -> None:
-    averager, ddp = _train(rank, 5, plan="gradients dense", log=f"{folder}/run.jsonl", deadline=20.0)
+    averager, ddp = _train(
+        rank, 5, plan="gradients dense", log=f"{folder}/run.jsonl", deadline=20.0
+    )
     if rank == 1:
         os._exit(3)
     with pytest.raises(pliant.CommError):

@@ -12,7 +12,11 @@ import torch
 import models
 import world
 
-PLANS = ("gradients union density=10% values=int8", "gradients shared/var density=10% fuse=all", "gradients dense")
+PLANS = (
+    "gradients union density=10% values=int8",
+    "gradients shared/var density=10% fuse=all",
+    "gradients dense",
+)
 
 
 def resume(rank: int, size: int, folder: str) -> None:
@@ -25,7 +29,10 @@ def resume(rank: int, size: int, folder: str) -> None:
         for step in range(10):
             if step == 5:
                 torch.save(averager.state_dict(), f"{folder}/{number}-{rank}.pt")
-                weights, momentum = copy.deepcopy(model.module.state_dict()), copy.deepcopy(optimizer.state_dict())
+                weights, momentum = (
+                    copy.deepcopy(model.module.state_dict()),
+                    copy.deepcopy(optimizer.state_dict()),
+                )
             models.step(model, optimizer, rank, step)
         averager.close()
 
@@ -57,7 +64,10 @@ def refuses(rank: int, size: int, averager: Any, saved: dict[str, Any]) -> None:
     for change, words in (
         ({"world_size": size + 1}, "pliant.reshard"),
         ({"rank": rank + 1}, "each rank has its own"),
-        ({"parameters": {**saved["parameters"], "0.weight": [3, 3]}}, "0.weight is [3, 3] in the state and [32, 10]"),
+        (
+            {"parameters": {**saved["parameters"], "0.weight": [3, 3]}},
+            "0.weight is [3, 3] in the state and [32, 10]",
+        ),
         ({"parameters": {"else": [1]}}, "another model"),
         ({"format": 99}, "format 99"),
     ):
@@ -97,14 +107,22 @@ def all_or_none(rank: int, size: int, with_optimizer: bool) -> None:
     mine = saved if rank == 0 else None
     if with_optimizer:  # loading is collective then
         averager = pliant.attach(model, optimizer, PLANS[0])
-        with pytest.raises(pliant.DisagreementError, match="rank 0 has one of kind gradients, exchange 3 and rank 1 none"):
+        with pytest.raises(
+            pliant.DisagreementError,
+            match="rank 0 has one of kind gradients, exchange 3 and rank 1 none",
+        ):
             averager.load_state_dict(mine)
         return
     averager = pliant.attach(model, plan=PLANS[0])
     averager.load_state_dict(mine)
     with pytest.raises(pliant.DisagreementError) as caught:
         models.step(model, optimizer, rank, 3)
-    for words in ("on all ranks or on none", "rank 0 has step 3", "rank 1 has step 0", "no state loaded"):
+    for words in (
+        "on all ranks or on none",
+        "rank 0 has step 3",
+        "rank 1 has step 0",
+        "no state loaded",
+    ):
         assert words in str(caught.value), str(caught.value)
 
 
@@ -121,7 +139,18 @@ def test_resumed_training_is_bit_identical(tmp_path: Any) -> None:
 def test_reshard_refuses_what_does_not_belong_together() -> None:
     import pliant
 
-    state = {"format": 1, "rank": 0, "world_size": 2, "parameters": {"a": [2]}, "plan": "auto", "policy": "", "epoch": 0, "step": 3, "units": [["a"]], "voted": []}
+    state = {
+        "format": 1,
+        "rank": 0,
+        "world_size": 2,
+        "parameters": {"a": [2]},
+        "plan": "auto",
+        "policy": "",
+        "epoch": 0,
+        "step": 3,
+        "units": [["a"]],
+        "voted": [],
+    }
     state |= {"last_norm": 0.0, "residual": {"a": torch.ones(2)}}
     other = {**state, "rank": 1, "residual": {}}
     resharded = pliant.reshard([other, state], 3)

@@ -14,7 +14,10 @@ from updates_support import DENSE, Progress, begin, flat_base, mean_of, residual
 
 def sgd_dense_every_step_is_ddp(rank: int) -> None:
     ours, plain = models.ddp(models.mlp()), models.ddp(models.mlp())
-    optimizers = [torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-3, nesterov=True) for model in (ours, plain)]
+    optimizers = [
+        torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-3, nesterov=True)
+        for model in (ours, plain)
+    ]
     averager = pliant.attach(ours, optimizers[0], DENSE)
     for number in range(200):
         models.step(ours, optimizers[0], rank, number)
@@ -25,7 +28,8 @@ def sgd_dense_every_step_is_ddp(rank: int) -> None:
 
 
 def nothing_is_lost(rank: int) -> None:
-    """The mean over ranks of (parameters + residual) changes by optimizer steps only, and the base is the same everywhere."""
+    """The mean over ranks of (parameters + residual) changes by optimizer steps only, and the base
+    is the same everywhere."""
     plans = (
         "updates every=1 late=4 srs density=10% values=f16",
         "updates every=1 late=0 shared/star density=10%",
@@ -35,12 +39,16 @@ def nothing_is_lost(rank: int) -> None:
     model = models.ddp(models.mlp())
     optimizer = models.sgd(model)
     made = Progress(model, optimizer)  # its hook comes before pliant's
-    averager = pliant.attach(model, optimizer, "updates every=1 late=8 union density=5% values=int8")
+    averager = pliant.attach(
+        model, optimizer, "updates every=1 late=8 union density=5% values=int8"
+    )
     expected = mean_of(models.flat(model))
     for number in range(60):
         if number % 12 == 11:
             averager.set_plan(plans[number // 12 % len(plans)])
-        spoilt = number in (5, 18) and rank == 1  # under every=1, with exchanges in flight: the exchange is void
+        spoilt = (
+            number in (5, 18) and rank == 1
+        )  # under every=1, with exchanges in flight: the exchange is void
         optimizer.zero_grad()
         loss_of(model, rank, number).backward()
         if spoilt:
@@ -48,13 +56,21 @@ def nothing_is_lost(rank: int) -> None:
         optimizer.step()
         # What was not finite is lost; the rest of that step is in the residual.
         expected += mean_of(made.by_the_last_step.nan_to_num(nan=0.0))
-        torch.testing.assert_close(mean_of(models.flat(model) + residual_of(averager)), expected, rtol=1e-4, atol=1e-5, msg=lambda text: f"step {number}: {text}")  # noqa: B023
+        torch.testing.assert_close(
+            mean_of(models.flat(model) + residual_of(averager)),
+            expected,
+            rtol=1e-4,
+            atol=1e-5,
+            msg=lambda text: f"step {number}: {text}",
+        )  # noqa: B023
         assert models.alike_on_all_ranks(flat_base(averager)), number
     assert averager.summary().voids == 2
     with averager.settled():
         assert models.alike_on_all_ranks(models.flat(model))
         assert torch.equal(models.flat(model), flat_base(averager))
-    torch.testing.assert_close(mean_of(models.flat(model) + residual_of(averager)), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        mean_of(models.flat(model) + residual_of(averager)), expected, rtol=1e-4, atol=1e-5
+    )
     averager.close()
 
 
@@ -74,7 +90,9 @@ def right_after_sending_only_own_parts_differ_from_the_base(rank: int) -> None:
                 for name, parameter in model.module.named_parameters():
                     assert torch.equal(parameter, reference[name]), (scheme, number, name)
                 if scheme != "dense":
-                    assert 0 < (models.flat(model) != flat_base(averager)).float().mean() <= 0.11, "of at most two exchanges"
+                    assert 0 < (models.flat(model) != flat_base(averager)).float().mean() <= 0.11, (
+                        "of at most two exchanges"
+                    )
         averager.close()
 
 
@@ -82,7 +100,9 @@ def the_base_is_alike_through_changes_of_plan_and_kind(rank: int) -> None:
     inputs, targets = models.batch(9, 9, size=512)
     calm = lambda model: torch.optim.SGD(model.parameters(), lr=0.005, momentum=0.9)  # noqa: E731
     for optimizer_of in (calm, lambda model: torch.optim.AdamW(model.parameters(), lr=0.005)):
-        model, optimizer, averager = begin("updates every=1 late=8 union density=10%", conv, optimizer_of)
+        model, optimizer, averager = begin(
+            "updates every=1 late=8 union density=10%", conv, optimizer_of
+        )
         losses = [nn.functional.mse_loss(model.module(inputs), targets).item()]
         number = 0
         for plan in (
@@ -107,7 +127,11 @@ def the_base_is_alike_through_changes_of_plan_and_kind(rank: int) -> None:
                 assert models.alike_on_all_ranks(models.flat(model)), plan
                 assert model.require_backward_grad_sync
                 for _, parameter, key, state in pliant.optimizers.Optimizers(optimizer).tensors():
-                    assert models.alike_on_all_ranks(state.reshape(-1)), (plan, key, parameter.shape)
+                    assert models.alike_on_all_ranks(state.reshape(-1)), (
+                        plan,
+                        key,
+                        parameter.shape,
+                    )
             else:
                 assert averager.plan.startswith("updates")
                 assert not model.require_backward_grad_sync

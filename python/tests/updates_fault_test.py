@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A rank that dies, stops or fails with exchanges in flight, wherever the others are: they say so, by name, and nobody hangs."""
+"""A rank that dies, stops or fails with exchanges in flight, wherever the others are: they say so,
+by name, and nobody hangs."""
 
 from __future__ import annotations
 
@@ -61,7 +62,10 @@ def on_some_rank(rank: int, size: int, how: str, where: str, plan: str) -> str:
     begin = time.monotonic()
     with pytest.raises(pliant.CommError) as caught:
         train()
-    print(f"rank {rank}, {how} while {where}, after {time.monotonic() - begin:.1f} s: {caught.value}", flush=True)
+    print(
+        f"rank {rank}, {how} while {where}, after {time.monotonic() - begin:.1f} s: {caught.value}",
+        flush=True,
+    )
     assert caught.value.rank == rank
     with pytest.raises(pliant.CommError):  # and again, instead of waiting once more
         for number in range(9):
@@ -79,7 +83,10 @@ EVERYWHERE = ("stepping", "settling", "late in settling", "changing kind")
     ("how", "where", "plan"),
     [(how, where, PLAN) for how in ("SIGKILL", "SIGSTOP") for where in EVERYWHERE]
     + [("exception", where, PLAN) for where in EVERYWHERE[::3]]
-    + [("SIGKILL", "stepping", plan) for plan in ("updates every=2 late=0 srs density=5%", "updates every=1 late=2 dense")],
+    + [
+        ("SIGKILL", "stepping", plan)
+        for plan in ("updates every=2 late=0 srs density=5%", "updates every=1 late=2 dense")
+    ],
 )
 def test_the_others_name_the_culprit(how: str, where: str, plan: str) -> None:
     texts = world.run(on_some_rank, how, where, plan, ranks=3, expected_to_die=(1,), farewell=False)
@@ -87,20 +94,25 @@ def test_the_others_name_the_culprit(how: str, where: str, plan: str) -> None:
 
 
 def in_join(rank: int, size: int, how: str) -> str:
-    """Rank 2 has run out of data and serves; rank 1 fails; rank 0 trains. Who waits in Join waits in torch's own all-reduce, and raises
-    torch's own error."""
+    """Rank 2 has run out of data and serves; rank 1 fails; rank 0 trains. Who waits in Join waits
+    in torch's own all-reduce, and raises torch's own error."""
     import pliant
 
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
     model = models.ddp(models.mlp())
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, PLAN, deadline=DEADLINE)
-    with pytest.raises(RuntimeError if rank == 2 else pliant.CommError) as caught, Join([model, averager]):
+    with (
+        pytest.raises(RuntimeError if rank == 2 else pliant.CommError) as caught,
+        Join([model, averager]),
+    ):
         for number in range(4 if rank == 2 else 100_000):
             if rank == 1 and number == 9:
                 fail(how)
             models.step(model, optimizer, rank, number)
-    time.sleep(8)  # while others ask: rank 0 keeps the store, and rank 2's lanes find out for themselves whom they wait for
+    time.sleep(
+        8
+    )  # while others ask: rank 0 keeps the store, and rank 2's lanes find out for themselves whom they wait for
     return str(caught.value)
 
 

@@ -32,7 +32,9 @@ def a_scaler_skips_a_step_on_one_rank(rank: int) -> None:
         with averager.settled():
             assert models.alike_on_all_ranks(models.flat(model))
         averager.set_plan("gradients dense")
-        least: dict[int, float] = {}  # the smallest scale when updates were left, by the step that uses it
+        least: dict[
+            int, float
+        ] = {}  # the smallest scale when updates were left, by the step that uses it
         for number in range(16, 24):
             optimizer.zero_grad()
             loss = loss_of(model, rank, number)
@@ -78,7 +80,9 @@ def gradients_stay_this_ranks_own(rank: int) -> None:
     model, _, averager = begin()
     buckets = []
     averager._updates.saw_bucket = lambda: buckets.append(1)  # type: ignore[union-attr,method-assign]
-    model.module.register_forward_hook(lambda *_: setattr(model, "require_backward_grad_sync", True))
+    model.module.register_forward_hook(
+        lambda *_: setattr(model, "require_backward_grad_sync", True)
+    )
     for number in range(3):
         own = torch.autograd.grad(loss_of(model.module, rank, number), list(model.parameters()))
         model.zero_grad()
@@ -90,12 +94,17 @@ def gradients_stay_this_ranks_own(rank: int) -> None:
 
 
 def closures_schedulers_groups_and_clipping(rank: int) -> None:
-    """They act on this rank's own optimizer, where they always did: at every=1, dense and late=0 that is DDP with SGD, but for clipping."""
+    """They act on this rank's own optimizer, where they always did: at every=1, dense and late=0
+    that is DDP with SGD, but for clipping."""
     results = []
     for plan in (DENSE, None):
         model = models.ddp(models.mlp())
         layers = list(model.parameters())
-        optimizer = torch.optim.SGD([{"params": layers[:2], "lr": 0.03}, {"params": layers[2:], "weight_decay": 0.1}], lr=0.01, momentum=0.9)
+        optimizer = torch.optim.SGD(
+            [{"params": layers[:2], "lr": 0.03}, {"params": layers[2:], "weight_decay": 0.1}],
+            lr=0.01,
+            momentum=0.9,
+        )
         averager = pliant.attach(model, optimizer, plan) if plan else None
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
         for number in range(8):
@@ -153,8 +162,12 @@ def parameters_that_are_tied_frozen_or_unused(rank: int) -> None:
         models.step(model, optimizer, rank, number)
         assert models.alike_on_all_ranks(flat_base(averager))
     averager.close()
-    assert model.module.odd.bias is model.module.even.bias and models.alike_on_all_ranks(models.flat(model))
-    assert torch.equal(model.module.frozen.weight, frozen) and torch.equal(model.module.never.weight, never)
+    assert model.module.odd.bias is model.module.even.bias and models.alike_on_all_ranks(
+        models.flat(model)
+    )
+    assert torch.equal(model.module.frozen.weight, frozen) and torch.equal(
+        model.module.never.weight, never
+    )
 
 
 def autograd_notices_what_is_written(rank: int) -> None:
@@ -168,7 +181,10 @@ def autograd_notices_what_is_written(rank: int) -> None:
             parameter.grad.zero_()  # type: ignore[union-attr]
         versions = [parameter._version for parameter in model.parameters()]
         optimizer.step()
-        grown = {parameter._version - version for parameter, version in zip(model.parameters(), versions, strict=True)}
+        grown = {
+            parameter._version - version
+            for parameter, version in zip(model.parameters(), versions, strict=True)
+        }
         assert len(grown) == 1 and (grown.pop() > 1) == (number % 2 == 1), number
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             loss.backward()
@@ -176,7 +192,12 @@ def autograd_notices_what_is_written(rank: int) -> None:
 
 
 def kinds_of_ddp(rank: int) -> None:
-    for options in ({"static_graph": True}, {"gradient_as_bucket_view": True}, {"find_unused_parameters": True}, {"broadcast_buffers": False}):
+    for options in (
+        {"static_graph": True},
+        {"gradient_as_bucket_view": True},
+        {"find_unused_parameters": True},
+        {"broadcast_buffers": False},
+    ):
         model = models.ddp(conv(), **options)
         optimizer = models.sgd(model)
         averager = pliant.attach(model, optimizer, SOME)
@@ -246,7 +267,9 @@ def buffers_travel(rank: int) -> None:
 
 def sync_batch_norm_is_warned_about(rank: int) -> None:
     model = models.ddp(models.mlp())
-    model.module.add_module("norm", nn.SyncBatchNorm(2, affine=False))  # after DDP, which refuses it on CPUs
+    model.module.add_module(
+        "norm", nn.SyncBatchNorm(2, affine=False)
+    )  # after DDP, which refuses it on CPUs
     with Messages() as messages:
         pliant.attach(model, models.sgd(model), SOME).close()
     assert messages.count("SyncBatchNorm") == 1, messages.texts

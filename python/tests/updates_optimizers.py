@@ -36,7 +36,9 @@ class Child(Written):
 
 def any_optimizer_works(rank: int) -> None:
     makers = {
-        "SGD": lambda p: torch.optim.SGD(p, lr=0.02, momentum=0.9, nesterov=True, weight_decay=1e-4),
+        "SGD": lambda p: torch.optim.SGD(
+            p, lr=0.02, momentum=0.9, nesterov=True, weight_decay=1e-4
+        ),
         "plain SGD": lambda p: torch.optim.SGD(p, lr=0.05),
         "AdamW": lambda p: torch.optim.AdamW(p, lr=0.01),
         "RMSprop": lambda p: torch.optim.RMSprop(p, lr=0.003, momentum=0.5),
@@ -82,15 +84,21 @@ def two_optimizers(rank: int) -> None:
 def steps_of_adam_are_lengthened(rank: int) -> None:
     """While they last; between them everyone finds the learning rates that were set."""
 
-    def rates_within_steps(optimizer_of: object, plan: str = SOME, **options: object) -> tuple[list[float], float]:
+    def rates_within_steps(
+        optimizer_of: object, plan: str = SOME, **options: object
+    ) -> tuple[list[float], float]:
         model, optimizer, averager = begin(plan, optimizer=optimizer_of, **options)
         within: list[float] = []
-        optimizer.register_step_pre_hook(lambda one, args, kwargs: within.append(float(one.param_groups[0]["lr"])))
+        optimizer.register_step_pre_hook(
+            lambda one, args, kwargs: within.append(float(one.param_groups[0]["lr"]))
+        )
         for number in range(40):
             rate = optimizer.param_groups[0]["lr"]
             models.step(model, optimizer, rank, number)
             assert float(optimizer.param_groups[0]["lr"]) == pytest.approx(0.01), number
-            assert optimizer.param_groups[0]["lr"] is rate or not isinstance(rate, torch.Tensor), "compiled steps hold on to it"
+            assert optimizer.param_groups[0]["lr"] is rate or not isinstance(rate, torch.Tensor), (
+                "compiled steps hold on to it"
+            )
         lengthening = averager.summary().lengthening
         averager.close()
         return within, lengthening
@@ -103,12 +111,18 @@ def steps_of_adam_are_lengthened(rank: int) -> None:
         assert within[0] == pytest.approx(0.01), "nothing has landed yet"
         assert within[-1] > 0.0105 and max(within) <= 0.01 * 2**0.5 * 1.0001, within
         assert 1 < lengthening <= 2**0.5
-    for calm in (rates_within_steps(sgd), rates_within_steps(adam, dials={"lengthen": 0}), rates_within_steps(adam, "gradients dense")):
+    for calm in (
+        rates_within_steps(sgd),
+        rates_within_steps(adam, dials={"lengthen": 0}),
+        rates_within_steps(adam, "gradients dense"),
+    ):
         assert calm[0] == pytest.approx([0.01] * 40) and calm[1] == 1
 
 
 def a_step_that_fails_leaves_the_rates(rank: int) -> None:
-    model, optimizer, averager = begin(optimizer=lambda model: torch.optim.AdamW(model.parameters(), lr=0.01))
+    model, optimizer, averager = begin(
+        optimizer=lambda model: torch.optim.AdamW(model.parameters(), lr=0.01)
+    )
     for number in range(20):
         models.step(model, optimizer, rank, number)
     fails = optimizer.register_step_pre_hook(lambda *_: 1 / 0)
@@ -121,7 +135,8 @@ def a_step_that_fails_leaves_the_rates(rank: int) -> None:
 
 
 def state_that_some_ranks_do_not_have(rank: int) -> None:
-    """A parameter that rank 1 never used: back at gradients its state is the mean with 0, counters and running maxima are the largest."""
+    """A parameter that rank 1 never used: back at gradients its state is the mean with 0, counters
+    and running maxima are the largest."""
     model = models.ddp(Branches(), find_unused_parameters=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, amsgrad=True)
     averager = pliant.attach(model, optimizer, "updates every=1 late=2 union density=10%")
@@ -132,7 +147,9 @@ def state_that_some_ranks_do_not_have(rank: int) -> None:
     assert (weight in optimizer.state) == (rank == 0)
     if rank == 0:
         optimizer.state[weight]["of another type"] = torch.ones_like(weight, dtype=torch.float64)
-    had = {key: value.clone() for key, value in optimizer.state[weight].items()} if rank == 0 else {}
+    had = (
+        {key: value.clone() for key, value in optimizer.state[weight].items()} if rank == 0 else {}
+    )
     averager.set_plan("gradients dense")
     with averager.settled():
         assert model.require_backward_grad_sync, "this was the last exchange of updates"
@@ -196,7 +213,9 @@ def refused_by_name(rank: int) -> None:
     with pytest.raises(pliant.UnsupportedError, match="pliant.attach"):
         pliant.comm_hook(SOME)
     half = models.ddp(models.mlp().to(torch.bfloat16))
-    with pytest.raises(pliant.UnsupportedError, match="parameter 0.weight is torch.bfloat16.*torch.autocast"):
+    with pytest.raises(
+        pliant.UnsupportedError, match="parameter 0.weight is torch.bfloat16.*torch.autocast"
+    ):
         pliant.attach(half, models.sgd(half), SOME)
     # An optimizer that steps inside backward.
     inside = models.ddp(models.mlp())
@@ -214,27 +233,39 @@ def refused_by_name(rank: int) -> None:
 
 def momentum_is_cleared_where_it_was_sent(rank: int) -> None:
     def smooth() -> nn.Module:
-        return nn.Sequential(*(nn.Tanh() if isinstance(layer, nn.ReLU) else layer for layer in models.mlp().children()))
+        return nn.Sequential(
+            *(
+                nn.Tanh() if isinstance(layer, nn.ReLU) else layer
+                for layer in models.mlp().children()
+            )
+        )
 
     def zeros(plan: str, **options: object) -> int:
         model, optimizer, averager = begin(plan, smooth, **options)  # type: ignore[arg-type]
         for number in range(3):
             models.step(model, optimizer, rank, number)
-        held = [state.get("momentum_buffer", state.get("exp_avg")) for state in optimizer.state.values()]
+        held = [
+            state.get("momentum_buffer", state.get("exp_avg")) for state in optimizer.state.values()
+        ]
         averager.close()
         return sum(int((momentum == 0).sum()) for momentum in held)
 
     adam = lambda model: torch.optim.AdamW(model.parameters(), lr=0.01)  # noqa: E731
     assert zeros("updates every=1 late=0 union density=1%") >= 10
     assert zeros("updates every=1 late=1 union density=1%") >= 10
-    assert zeros("updates every=1 late=0 union density=1%", optimizer=adam, clear_momentum=True) >= 10
+    assert (
+        zeros("updates every=1 late=0 union density=1%", optimizer=adam, clear_momentum=True) >= 10
+    )
     assert zeros("updates every=1 late=0 union density=1%", clear_momentum=False) == 0
     assert zeros("updates every=4 late=0 union density=1%") == 0
     assert zeros("updates every=1 late=0 union density=3%") == 0
     assert zeros("updates every=1 late=0 union density=1%", optimizer=adam) == 0
     rmsprop = lambda model: torch.optim.RMSprop(model.parameters(), lr=0.003, momentum=0.5)  # noqa: E731
     assert zeros("updates every=1 late=0 union density=1%", optimizer=rmsprop) == 0
-    assert zeros("updates every=1 late=0 union density=1%", optimizer=rmsprop, clear_momentum=True) >= 10
+    assert (
+        zeros("updates every=1 late=0 union density=1%", optimizer=rmsprop, clear_momentum=True)
+        >= 10
+    )
 
 
 def progress_that_is_not_finite(rank: int) -> None:

@@ -30,7 +30,9 @@ def evaluate_and_save_on_one_rank(rank: int) -> None:
             assert not torch.equal(models.flat(model), live)
         assert torch.equal(models.flat(model), live)
         assert torch.equal(saved["0.weight"], averager.base()["0.weight"])
-    copy.deepcopy(model.module).load_state_dict(model.module.state_dict())  # as for an average of the weights
+    copy.deepcopy(model.module).load_state_dict(
+        model.module.state_dict()
+    )  # as for an average of the weights
     pickle.loads(pickle.dumps(model.module))
     steps(model, optimizer, rank, 5)
     with averager.on_base(), pytest.raises(pliant.ContractError, match="on_base"):
@@ -40,26 +42,45 @@ def evaluate_and_save_on_one_rank(rank: int) -> None:
 
 
 def settling_puts_progress_back(rank: int) -> None:
-    """Inside, all ranks hold the base; afterwards each is where it was, on the base as it is by then."""
-    for plan in ("updates every=4 late=1 union density=10%", "updates every=4 late=3 dense", "updates every=4 late=0 srs density=10% values=int8"):
+    """Inside, all ranks hold the base; afterwards each is where it was, on the base as it is by
+    then."""
+    for plan in (
+        "updates every=4 late=1 union density=10%",
+        "updates every=4 late=3 dense",
+        "updates every=4 late=0 srs density=10% values=int8",
+    ):
         model, optimizer, averager = begin(plan, conv)
         steps(model, optimizer, rank, 7)
         norm = model.module[2]
         before, statistics = models.flat(model), norm.running_mean.clone()
         mean = mean_of(models.flat(model) + residual_of(averager))
         with averager.settled():
-            assert models.alike_on_all_ranks(models.flat(model)) and torch.equal(models.flat(model), flat_base(averager))
+            assert models.alike_on_all_ranks(models.flat(model)) and torch.equal(
+                models.flat(model), flat_base(averager)
+            )
             assert models.alike_on_all_ranks(norm.running_mean)
             with pytest.raises(pliant.ContractError, match="leave it first"), averager.settled():
                 pass
             inside = averager.state_dict()
             assert inside["in_flight"] == []
-        assert not torch.equal(models.flat(model), flat_base(averager)), "progress since the last exchange"
-        assert models.flat(model).sub(before).norm() < 0.5 * before.sub(flat_base(averager)).norm() or "late=3" in plan
-        assert not models.alike_on_all_ranks(norm.running_mean) and norm.running_mean.sub(statistics).abs().max() < 1
-        torch.testing.assert_close(mean_of(models.flat(model) + residual_of(averager)), mean, rtol=1e-4, atol=1e-5)
+        assert not torch.equal(models.flat(model), flat_base(averager)), (
+            "progress since the last exchange"
+        )
+        assert (
+            models.flat(model).sub(before).norm() < 0.5 * before.sub(flat_base(averager)).norm()
+            or "late=3" in plan
+        )
+        assert (
+            not models.alike_on_all_ranks(norm.running_mean)
+            and norm.running_mean.sub(statistics).abs().max() < 1
+        )
+        torch.testing.assert_close(
+            mean_of(models.flat(model) + residual_of(averager)), mean, rtol=1e-4, atol=1e-5
+        )
         for name, parameter in model.module.named_parameters():
-            assert torch.equal(inside["own_parameters"][name], parameter), "a state saved inside has what comes back"
+            assert torch.equal(inside["own_parameters"][name], parameter), (
+                "a state saved inside has what comes back"
+            )
         steps(model, optimizer, rank, 4)
         assert models.alike_on_all_ranks(flat_base(averager))
         averager.close()
@@ -84,7 +105,9 @@ def a_kind_that_is_left_while_settling(rank: int) -> None:
         for state in optimizer.state.values():
             assert models.alike_on_all_ranks(state["momentum_buffer"].reshape(-1)), how
         steps(model, optimizer, rank, 3)
-        assert averager.plan.startswith("gradients") and models.alike_on_all_ranks(models.flat(model))
+        assert averager.plan.startswith("gradients") and models.alike_on_all_ranks(
+            models.flat(model)
+        )
         averager.close()
 
 
@@ -94,12 +117,20 @@ def the_desk_reduces_every_type(rank: int) -> None:
     desk = averager._updates._meet()  # type: ignore[union-attr]
     size = dist.get_world_size()
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8):
-        for operation, expected in (("mean", [0.5 * (size - 1), 4]), ("maximum", [size - 1, 4]), ("minimum", [0, 4])):
+        for operation, expected in (
+            ("mean", [0.5 * (size - 1), 4]),
+            ("maximum", [size - 1, 4]),
+            ("minimum", [0, 4]),
+        ):
             tensors = [torch.tensor([rank, 4]).to(dtype), torch.tensor(rank).to(dtype)]
             if operation == "mean" and not tensors[0].is_floating_point():
                 continue
             desk.reduce(tensors, operation, "a test")
-            assert tensors[0].tolist() == expected and tensors[1].item() == expected[0], (dtype, operation, tensors)
+            assert tensors[0].tolist() == expected and tensors[1].item() == expected[0], (
+                dtype,
+                operation,
+                tensors,
+            )
         tensors = [torch.full((3, 2), rank).to(dtype).t()]
         assert not desk.agree(tensors, "a test")
         assert (tensors[0] == 0).all() and desk.agree(tensors, "a test")
@@ -116,11 +147,23 @@ def loading_demands_rebase(rank: int) -> None:
         model, optimizer, averager = begin("updates every=1 late=2 union density=10%")
         steps(model, optimizer, rank, 4)
         if part:
-            model.module[0].load_state_dict({name.removeprefix("0."): value for name, value in other.items() if name.startswith("0.")})
+            model.module[0].load_state_dict(
+                {
+                    name.removeprefix("0."): value
+                    for name, value in other.items()
+                    if name.startswith("0.")
+                }
+            )
         else:
             model.module.load_state_dict(other)
         loaded = models.flat(model)
-        for use in (averager.close, averager.state_dict, averager.settled().__enter__, averager.on_base().__enter__, lambda: steps(model, optimizer, rank, 1)):
+        for use in (
+            averager.close,
+            averager.state_dict,
+            averager.settled().__enter__,
+            averager.on_base().__enter__,
+            lambda: steps(model, optimizer, rank, 1),
+        ):
             assert torch.equal(models.flat(model), loaded), "nothing is lost by asking"
             with pytest.raises(pliant.ContractError, match=r"averager.rebase\(\)"):
                 use()  # type: ignore[operator]
@@ -162,7 +205,10 @@ def optimizer_restored_without_us(rank: int) -> None:
         steps(model, optimizer, rank, 3)
         averager.load_state_dict(None)
     assert messages.count("the averager was not") == 1, messages.texts
-    assert messages.count("no averager state") == 1 and messages.count("call averager.rebase() first") == 2, messages.texts
+    assert (
+        messages.count("no averager state") == 1
+        and messages.count("call averager.rebase() first") == 2
+    ), messages.texts
     averager.close()
 
 
@@ -186,12 +232,19 @@ def memory_in_the_summary(rank: int) -> None:
 def resume(rank: int) -> None:
     """Bit for bit, with exchanges in flight, whatever else is restored before or after."""
     adam = lambda model: torch.optim.AdamW(model.parameters(), lr=0.01)  # noqa: E731
-    for plan, optimizer_of in (("updates every=1 late=3 union density=10% values=int8", models.sgd), ("updates every=2 late=2 dense", adam), (SOME, adam)):
+    for plan, optimizer_of in (
+        ("updates every=1 late=3 union density=10% values=int8", models.sgd),
+        ("updates every=2 late=2 dense", adam),
+        (SOME, adam),
+    ):
         model, optimizer, averager = begin(plan, conv, optimizer_of)
         for number in range(15):
             if number == 8:
                 saved = averager.state_dict()
-                weights, state = copy.deepcopy(model.module.state_dict()), copy.deepcopy(optimizer.state_dict())
+                weights, state = (
+                    copy.deepcopy(model.module.state_dict()),
+                    copy.deepcopy(optimizer.state_dict()),
+                )
             models.step(model, optimizer, rank, number)
         for order in ("only", "before", "after", "rank 0's after"):
             other, second, resumed = begin(plan, conv, optimizer_of)
@@ -261,7 +314,10 @@ def states_of_different_exchanges_are_refused(rank: int) -> None:
         together = averager.state_dict()
     averager.close()
     model, optimizer, averager = begin(plan)
-    with pytest.raises(pliant.DisagreementError, match=r"exchange 5 and rank 1 one of kind updates, exchange 4.*averager.settled\(\)"):
+    with pytest.raises(
+        pliant.DisagreementError,
+        match=r"exchange 5 and rank 1 one of kind updates, exchange 4.*averager.settled\(\)",
+    ):
         averager.load_state_dict(apart)
     averager.load_state_dict(together)
     steps(model, optimizer, rank, 3)
@@ -284,7 +340,12 @@ def another_number_of_ranks(rank: int) -> None:
         assert state["world_size"] == 3 and state["in_flight"] == []
         for name, base in state["base"].items():
             assert torch.equal(base, state["own_parameters"][name])
-    total = torch.cat([(new[0]["own_parameters"][name] + new[0]["residual"][name]).flatten() for name in new[0]["parameters"]])
+    total = torch.cat(
+        [
+            (new[0]["own_parameters"][name] + new[0]["residual"][name]).flatten()
+            for name in new[0]["parameters"]
+        ]
+    )
     torch.testing.assert_close(total.double(), beyond, rtol=1e-4, atol=1e-6)
     with averager.settled():
         pass

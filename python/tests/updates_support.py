@@ -14,7 +14,9 @@ SOME = "updates every=2 late=1 union density=10% values=f32"
 DENSE = "updates every=1 late=0 dense"
 
 
-def begin(plan: str = SOME, make: object = models.mlp, optimizer: object = models.sgd, **options: object) -> tuple[nn.Module, torch.optim.Optimizer, pliant.Averager]:
+def begin(
+    plan: str = SOME, make: object = models.mlp, optimizer: object = models.sgd, **options: object
+) -> tuple[nn.Module, torch.optim.Optimizer, pliant.Averager]:
     model = models.ddp(make())  # type: ignore[operator]
     chosen = optimizer(model)  # type: ignore[operator]
     return model, chosen, pliant.attach(model, chosen, plan, **options)  # type: ignore[arg-type]
@@ -32,7 +34,12 @@ def mean_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def residual_of(averager: pliant.Averager) -> torch.Tensor:
     state = averager.state_dict(parameters=False, optimizers=False)
-    return torch.cat([state["residual"].get(name, torch.zeros(shape)).flatten() for name, shape in state["parameters"].items()])
+    return torch.cat(
+        [
+            state["residual"].get(name, torch.zeros(shape)).flatten()
+            for name, shape in state["parameters"].items()
+        ]
+    )
 
 
 class Progress:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`pliant watch`: on a log that grows, one that is done, one that never comes, in a terminal and elsewhere."""
+"""`pliant watch`: on a log that grows, one that is done, one that never comes, in a terminal and
+elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +21,12 @@ WAIT = 120.0  # for a process to do something: far more than it takes
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-m", "pliant", "watch", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "pliant", "watch", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
@@ -30,7 +36,8 @@ def run(*arguments: object) -> tuple[int, str, str]:
 
 
 def test_a_log_that_grows(tmp_path: Path) -> None:
-    """It waits for the file, shows what comes while it comes, never reads half a line, and ends with the run."""
+    """It waits for the file, shows what comes while it comes, never reads half a line, and ends
+    with the run."""
     path, made = tmp_path / "run.jsonl", runlogs.made(steps=220)
     process = start(path, "--every", "20ms", "--timeout", f"{WAIT:g}s")
     assert process.stderr is not None and process.stdout is not None
@@ -44,19 +51,40 @@ def test_a_log_that_grows(tmp_path: Path) -> None:
         file.write(text[half:])
     rest, errors = process.communicate(timeout=WAIT)
     assert process.returncode == 0, errors
-    assert "phase: slow" in rest and "shared/star at 1 % from step 100: the link has become slow" in rest
-    assert "warning: the exchange of step 120 was void" in rest and "the run was closed after 220 steps" in rest
-    assert "step 220; " in rest.splitlines()[-1] and "less than dense" in rest and "\x1b" not in rest
+    assert (
+        "phase: slow" in rest
+        and "shared/star at 1 % from step 100: the link has become slow" in rest
+    )
+    assert (
+        "warning: the exchange of step 120 was void" in rest
+        and "the run was closed after 220 steps" in rest
+    )
+    assert (
+        "step 220; " in rest.splitlines()[-1] and "less than dense" in rest and "\x1b" not in rest
+    )
 
 
 def test_once(tmp_path: Path) -> None:
     made = runlogs.made()
     code, out, _ = run(made.write(tmp_path / "run.jsonl"), "--once", "--steps", 400)
     assert code == 0
-    for part in ("step 300 of 400", "left", "link 9.", "1.41 GiB sent", "loss 0.", f"plan: {runlogs.UPDATES}", "why: the link has become slow", "phase: worse", "was closed after 300 steps"):
+    for part in (
+        "step 300 of 400",
+        "left",
+        "link 9.",
+        "1.41 GiB sent",
+        "loss 0.",
+        f"plan: {runlogs.UPDATES}",
+        "why: the link has become slow",
+        "phase: worse",
+        "was closed after 300 steps",
+    ):
         assert part in out, part
     made.lines.pop()
-    assert "the run goes on, or was killed" in run(made.write(tmp_path / "run.jsonl", tail='{"type": "st'), "--once")[1]
+    assert (
+        "the run goes on, or was killed"
+        in run(made.write(tmp_path / "run.jsonl", tail='{"type": "st'), "--once")[1]
+    )
 
 
 def test_a_run_that_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,13 +118,22 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     for arguments, code, culprit in cases:
         found, said = watch.main([str(argument) for argument in arguments]), capsys.readouterr()
-        assert found == code and culprit in said.err and "Traceback" not in said.err, (arguments, found, said)
+        assert found == code and culprit in said.err and "Traceback" not in said.err, (
+            arguments,
+            found,
+            said,
+        )
 
 
 def test_a_log_that_falls_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = runlogs.made(steps=5)
     made.lines.pop()
-    assert watch.main([str(made.write(tmp_path / "run.jsonl")), "--timeout", "50ms", "--every", "10ms"]) == 124
+    assert (
+        watch.main(
+            [str(made.write(tmp_path / "run.jsonl")), "--timeout", "50ms", "--every", "10ms"]
+        )
+        == 124
+    )
     said = capsys.readouterr()
     assert "no new line for 50 ms" in said.err and "step 5" in said.out
 
@@ -105,7 +142,19 @@ def in_a_terminal(path: Path, **environment: str) -> str:
     """What the command writes to a terminal of 100 columns."""
     command = [sys.executable, "-m", "pliant", "watch", str(path)]
     ours, theirs = pty.openpty()
-    shown = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "50", **environment})
+    shown = subprocess.Popen(
+        command,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={
+            **os.environ,
+            "TERM": "xterm-256color",
+            "COLUMNS": "100",
+            "LINES": "50",
+            **environment,
+        },
+    )
     os.close(theirs)
     out, deadline = b"", time.monotonic() + WAIT
     while time.monotonic() < deadline:
@@ -127,7 +176,14 @@ def test_in_a_terminal(tmp_path: Path) -> None:
     evil = "[bold red]name[/] \x1b[31m\x1b]0;title\x07"
     path = runlogs.made(evil, reason=evil).write(tmp_path / "run.jsonl")
     colourful = in_a_terminal(path)
-    for part in ("last decisions", "updates every 4 late 1, union at 0.3 %", "the run was closed after 300 steps", "[bold red]name[/]", "a step", "link"):
+    for part in (
+        "last decisions",
+        "updates every 4 late 1, union at 0.3 %",
+        "the run was closed after 300 steps",
+        "[bold red]name[/]",
+        "a step",
+        "link",
+    ):
         assert part in colourful, part
     assert "\x1b[1;36m" in colourful and "\x1b]0;" not in colourful and "\x1b[31m" not in colourful
     plain = in_a_terminal(path, NO_COLOR="1")
@@ -146,10 +202,17 @@ def test_interrupted(tmp_path: Path) -> None:
 
 
 def test_bars() -> None:
-    assert watch.spark([1, 2, 3]) == "▁▄█" and watch.spark([5.0, 5.0]) == "▁▁" and watch.spark([]) == ""
+    assert (
+        watch.spark([1, 2, 3]) == "▁▄█"
+        and watch.spark([5.0, 5.0]) == "▁▁"
+        and watch.spark([]) == ""
+    )
     assert len(watch.spark(list(range(100)))) == 40
 
 
-@pytest.mark.parametrize(("text", "value"), [("500ms", 0.5), ("2s", 2.0), ("10min", 600.0), ("1h", 3600.0), ("1.5 s", 1.5)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("500ms", 0.5), ("2s", 2.0), ("10min", 600.0), ("1h", 3600.0), ("1.5 s", 1.5)],
+)
 def test_durations(text: str, value: float) -> None:
     assert watch.seconds(text) == value

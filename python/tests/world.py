@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Runs a function on several ranks: processes on this machine, Gloo on loopback, a watchdog over all of them.
+"""Runs a function on several ranks: processes on this machine, Gloo on loopback, a watchdog over
+all of them.
 
     def check(rank, size): ...
     world.run(check, ranks=3)
 
-The function is found by its module and name, so it must be at the top of a test file. What a rank returns comes back, by rank;
-what it raises ends the test with its traceback.
-"""
+The function is found by its module and name, so it must be at the top of a test file. What a rank
+returns comes back, by rank; what it raises ends the test with its traceback."""
 
 from __future__ import annotations
 
@@ -30,8 +30,23 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _rank_main(function: Callable[..., Any], rank: int, size: int, port: int, arguments: tuple[Any, ...], results: Any, group: bool, farewell: bool) -> None:
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank))
+def _rank_main(
+    function: Callable[..., Any],
+    rank: int,
+    size: int,
+    port: int,
+    arguments: tuple[Any, ...],
+    results: Any,
+    group: bool,
+    farewell: bool,
+) -> None:
+    os.environ.update(
+        MASTER_ADDR="127.0.0.1",
+        MASTER_PORT=str(port),
+        RANK=str(rank),
+        WORLD_SIZE=str(size),
+        LOCAL_RANK=str(rank),
+    )
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     try:
         import torch
@@ -67,13 +82,18 @@ def run(
     expected_to_die: tuple[int, ...] = (),
     farewell: bool = True,
 ) -> list[Any]:
-    """Returns what each rank returned. A rank in `expected_to_die` returns None and may end as it likes. `group`: the function
-    finds a process group; `farewell`: the ranks leave it together."""
+    """Returns what each rank returned. A rank in `expected_to_die` returns None and may end as it
+    likes. `group`: the function finds a process group; `farewell`: the ranks leave it together."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     port = free_port()
     processes = [
-        context.Process(target=_rank_main, args=(function, rank, ranks, port, arguments, results, group, farewell), daemon=True) for rank in range(ranks)
+        context.Process(
+            target=_rank_main,
+            args=(function, rank, ranks, port, arguments, results, group, farewell),
+            daemon=True,
+        )
+        for rank in range(ranks)
     ]
     for process in processes:
         process.start()
@@ -88,9 +108,13 @@ def run(
             except queue.Empty:
                 gone = [rank for rank in waiting_for if processes[rank].exitcode not in (None, 0)]
                 if gone and results.empty():
-                    failures.append(f"rank {gone[0]} ended with {processes[gone[0]].exitcode} without a word")
+                    failures.append(
+                        f"rank {gone[0]} ended with {processes[gone[0]].exitcode} without a word"
+                    )
                 if time.monotonic() > end:
-                    failures.append(f"watchdog: ranks {sorted(waiting_for)} have not returned after {timeout} s")
+                    failures.append(
+                        f"watchdog: ranks {sorted(waiting_for)} have not returned after {timeout} s"
+                    )
                 continue
             waiting_for.discard(rank)
             if failure is not None and rank not in expected_to_die:

@@ -3,6 +3,7 @@
 
 Usage: pliant_bench_test.py local|mpi PLIANT_BENCH
 """
+
 from __future__ import annotations
 
 import json
@@ -32,7 +33,9 @@ TOOL = ""
 def run(*options: str, ranks: int = 0) -> subprocess.CompletedProcess[str]:
     """Alone, or under mpirun if `ranks` says so."""
     launcher = [str(ROOT / "scripts" / "mpirun"), "-n", str(ranks)] if ranks else []
-    return subprocess.run([*launcher, TOOL, *options], capture_output=True, text=True, timeout=LIMIT)
+    return subprocess.run(
+        [*launcher, TOOL, *options], capture_output=True, text=True, timeout=LIMIT
+    )
 
 
 def blocks(table: str) -> dict[str, tuple[list[str], list[list[str]]]]:
@@ -60,7 +63,22 @@ class Case(unittest.TestCase):
 
 class Local(Case):
     def test_table(self) -> None:
-        done = run("--local", "3", "-b", "1K", "-e", "16K", "-f", "4", "-n", "2", "--collective", "all", "--link", "1gbit,1ms")
+        done = run(
+            "--local",
+            "3",
+            "-b",
+            "1K",
+            "-e",
+            "16K",
+            "-f",
+            "4",
+            "-n",
+            "2",
+            "--collective",
+            "all",
+            "--link",
+            "1gbit,1ms",
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(done.stdout.startswith("# pliant-bench: 3 ranks on threads"))
         self.assertIn("# every value is right", done.stdout)
@@ -72,16 +90,32 @@ class Local(Case):
             self.assertEqual(len(rows), 3, title)
             if not title.endswith("memcpy"):
                 self.assertEqual([row[5] for row in rows], ["0"] * 3, title)
-        self.assertEqual([row[0] for row in found["all-reduce, ring"][1]], ["1024", "4096", "16384"])
+        self.assertEqual(
+            [row[0] for row in found["all-reduce, ring"][1]], ["1024", "4096", "16384"]
+        )
         self.assertEqual(found["broadcast, chain"][0][-1], "segments")
         self.assertEqual(found["all-gather, ring"][1][0][1], "255", "equal parts, rounded down")
 
     def test_json(self) -> None:
-        done = run("--local", "2", *QUICK, "--json", "--link", "100mbit,1ms", "--schedule", "ring,halving-doubling")
+        done = run(
+            "--local",
+            "2",
+            *QUICK,
+            "--json",
+            "--link",
+            "100mbit,1ms",
+            "--schedule",
+            "ring,halving-doubling",
+        )
         document = json.loads(done.stdout)
-        self.assertEqual((document["schema"], document["tool"], document["ranks"], document["engine"]), (1, "pliant-bench", 2, "threads"))
+        self.assertEqual(
+            (document["schema"], document["tool"], document["ranks"], document["engine"]),
+            (1, "pliant-bench", 2, "threads"),
+        )
         self.assertEqual(document["link"], "100mbit,1ms")
-        self.assertEqual([r["schedule"] for r in document["results"]], ["ring", "halving-doubling", "memcpy"])
+        self.assertEqual(
+            [r["schedule"] for r in document["results"]], ["ring", "halving-doubling", "memcpy"]
+        )
         for result in document["results"]:
             self.assertEqual(set(result), KEYS)
             self.assertLessEqual(result["seconds_low"], result["seconds"])
@@ -98,7 +132,20 @@ class Local(Case):
     def test_any_number_of_ranks_root_and_segments(self) -> None:
         for ranks in ("1", "2", "5", "7"):
             root = str(int(ranks) - 1)
-            done = run("--local", ranks, "-b", "60", "-n", "1", "--collective", "all", "--root", root, "--segments", "3")
+            done = run(
+                "--local",
+                ranks,
+                "-b",
+                "60",
+                "-n",
+                "1",
+                "--collective",
+                "all",
+                "--root",
+                root,
+                "--segments",
+                "3",
+            )
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_show_draws(self) -> None:
@@ -106,7 +153,11 @@ class Local(Case):
         self.assertEqual(done.returncode, 0)
         self.assertIn("all-reduce, halving-doubling, 8 ranks, 8 blocks", done.stdout)
         self.assertIn(">4 [4-7]  <4 +[0-3]", done.stdout)
-        self.assertEqual(run("--show", "ring", "--ranks", "3").stdout.count("3 ranks, 3 blocks"), 3, "one drawing for each collective")
+        self.assertEqual(
+            run("--show", "ring", "--ranks", "3").stdout.count("3 ranks, 3 blocks"),
+            3,
+            "one drawing for each collective",
+        )
 
     def test_help_and_version(self) -> None:
         self.assertIn("--minbytes", run("--help").stdout)
@@ -137,15 +188,33 @@ class Local(Case):
             (("--local", "0"), ("--local",)),
         ]:
             with self.subTest(options=options):
-                self.assert_refused(run(*(() if "--local" in options else ("--local", "2")), *options), *texts)
-
+                self.assert_refused(
+                    run(*(() if "--local" in options else ("--local", "2")), *options), *texts
+                )
 
     def test_every_scheme_in_every_code_is_right(self) -> None:
         document = json.loads(
-            run("--local", "3", *QUICK, "--json", "--scheme", SCHEMES, "--density", "10%,1%", "--values", "f32,f16,int8,int4", "--indices", "rice,raw32").stdout
+            run(
+                "--local",
+                "3",
+                *QUICK,
+                "--json",
+                "--scheme",
+                SCHEMES,
+                "--density",
+                "10%,1%",
+                "--values",
+                "f32,f16,int8,int4",
+                "--indices",
+                "rice,raw32",
+            ).stdout
         )
         rows = [r for r in document["results"] if r["scheme"]]
-        self.assertEqual(len(rows), 4 * 2 * 4 * 2 + 3, "four sparse schemes; dense in f32 and f16, and ours to compare with")
+        self.assertEqual(
+            len(rows),
+            4 * 2 * 4 * 2 + 3,
+            "four sparse schemes; dense in f32 and f16, and ours to compare with",
+        )
         for row in rows:
             self.assertEqual(row["wrong"], 0, row["plan"])
 
@@ -156,26 +225,51 @@ class Local(Case):
         self.assertIn("# every value is right", done.stdout)
         lines = [line for line in done.stdout.splitlines() if line and not line.startswith("#")]
         self.assertEqual(len(lines), 5 + 1 + 1, "five schemes, our dense all-reduce, a copy")
-        titles = next(line for line in done.stdout.splitlines() if "effbw" in line).lstrip("#").split()
+        titles = (
+            next(line for line in done.stdout.splitlines() if "effbw" in line).lstrip("#").split()
+        )
         self.assertEqual(titles, ["count", "density", "time", "wire", "effbw", "select", "encode", "wire", "decode", "#wrong",
                                   "time/dense", "time/memcpy", "price", "plan"])  # fmt: skip
-        for line, scheme in zip(lines, ("union", "shared/star", "shared/var", "srs", "dense", "dense"), strict=False):
+        for line, scheme in zip(
+            lines, ("union", "shared/star", "shared/var", "srs", "dense", "dense"), strict=False
+        ):
             self.assertIn(f"gradients {scheme} ", line)
             self.assertEqual(line.split()[9], "0", line)
 
     def test_exchange_json(self) -> None:
         plans = ("gradients union density=1%", "gradients,srs,density=2%,values=int8")
-        done = run("--local", "2", "-n", "2", "--params", "2K,5000", "--json", "--link", "100mbit,1ms", "--plan", plans[0], "--plan", plans[1])
+        done = run(
+            "--local",
+            "2",
+            "-n",
+            "2",
+            "--params",
+            "2K,5000",
+            "--json",
+            "--link",
+            "100mbit,1ms",
+            "--plan",
+            plans[0],
+            "--plan",
+            plans[1],
+        )
         document = json.loads(done.stdout)
-        self.assertEqual((document["schema"], document["hollow"], document["reference"]), (1, False, "memcpy"))
+        self.assertEqual(
+            (document["schema"], document["hollow"], document["reference"]), (1, False, "memcpy")
+        )
         results = document["results"]
         self.assertEqual([r["count"] for r in results], [2000] * 4 + [5000] * 4)
         self.assertEqual([r["scheme"] for r in results[:4]], ["union", "srs", "dense", None])
         for result in results:
             self.assertEqual(set(result), EXCHANGE_KEYS)
         union = results[0]
-        self.assertEqual((union["plan"], union["kept"], union["messages"]), ("gradients union density=1% values=f32 indices=rice fuse=bucket", 20, 1))
-        self.assertAlmostEqual(union["price_seconds"], 1e-3 + union["wire_bytes"] * 8e-8, delta=2e-6)
+        self.assertEqual(
+            (union["plan"], union["kept"], union["messages"]),
+            ("gradients union density=1% values=f32 indices=rice fuse=bucket", 20, 1),
+        )
+        self.assertAlmostEqual(
+            union["price_seconds"], 1e-3 + union["wire_bytes"] * 8e-8, delta=2e-6
+        )
 
     def test_plans_that_cannot_be_and_options_that_do_not_fit(self) -> None:
         for options, texts in [
@@ -193,9 +287,15 @@ class Local(Case):
             (("--scheme", "union", "--schedule", "ring"), ("--schedule", "--plan")),
             (("--scheme", "union", "--segments", "4"), ("--segments", "--plan")),
             (("--plan", "gradients union"), ("--plan", "density")),
-            (("--plan", "gradients dense reduce=rings"), ("--plan: reduce= does not know 'rings'", "did you mean 'ring'?", "^~~~")),
+            (
+                ("--plan", "gradients dense reduce=rings"),
+                ("--plan: reduce= does not know 'rings'", "did you mean 'ring'?", "^~~~"),
+            ),
             (("--plan", "gradients union density=1% every=4"), ("every= is for updates",)),
-            (("--plan", "updates every=4 late=2 union density=3%"), ("--plan", "gradients are exchanged here")),
+            (
+                ("--plan", "updates every=4 late=2 union density=3%"),
+                ("--plan", "gradients are exchanged here"),
+            ),
         ]:
             with self.subTest(options=options):
                 self.assert_refused(run("--local", "2", *options), *texts)
@@ -203,23 +303,32 @@ class Local(Case):
 
 class Mpi(Case):
     def test_every_scheme_beside_mpi_itself(self) -> None:
-        done = run(*QUICK, "--json", "--scheme", SCHEMES, "--density", "5%", "--values", "int8", ranks=4)
+        done = run(
+            *QUICK, "--json", "--scheme", SCHEMES, "--density", "5%", "--values", "int8", ranks=4
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         document = json.loads(done.stdout)
         self.assertEqual((document["ranks"], document["reference"]), (4, "MPI"))
-        self.assertEqual([r["scheme"] for r in document["results"]], ["union", "shared", "shared", "srs", "dense", "dense", None])
+        self.assertEqual(
+            [r["scheme"] for r in document["results"]],
+            ["union", "shared", "shared", "srs", "dense", "dense", None],
+        )
         for result in document["results"]:
             self.assertEqual(result["wrong"], 0, result["plan"])
             self.assertGreater(result["reference_seconds"], 0)
             self.assertGreater(result["dense_seconds"], 0)
 
     def test_a_bad_plan_is_told_once(self) -> None:
-        self.assert_refused(run("--plan", "gradients union density=1", ranks=3), "--plan", "density=")
+        self.assert_refused(
+            run("--plan", "gradients union density=1", ranks=3), "--plan", "density="
+        )
 
     def test_table_with_mpi_itself_beside_ours(self) -> None:
         done = run(*QUICK, "--collective", "all", ranks=4)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stdout.count("# pliant-bench: 4 ranks on Open MPI"), 1, "one rank prints")
+        self.assertEqual(
+            done.stdout.count("# pliant-bench: 4 ranks on Open MPI"), 1, "one rank prints"
+        )
         self.assertIn("# every value is right", done.stdout)
         found = blocks(done.stdout)
         for collective in ("all-reduce", "reduce-scatter", "all-gather", "broadcast"):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The arithmetic behind the evidence: curves, targets, the published system's choices, networks by step."""
+"""The arithmetic behind the evidence: curves, targets, the published system's choices, networks by
+step."""
+
 from __future__ import annotations
 
 import contextlib
@@ -23,7 +25,12 @@ from torch.nn import functional
 
 
 def curve(times: list[float], losses: list[float]) -> Curve:
-    return Curve(tuple(times), tuple(range(8, 8 * len(times) + 1, 8)), tuple(losses), tuple(1 - loss / 4 for loss in losses))
+    return Curve(
+        tuple(times),
+        tuple(range(8, 8 * len(times) + 1, 8)),
+        tuple(losses),
+        tuple(1 - loss / 4 for loss in losses),
+    )
 
 
 class Curves(unittest.TestCase):
@@ -34,7 +41,10 @@ class Curves(unittest.TestCase):
 
     def test_between_two_evaluations_by_a_straight_line(self) -> None:
         made = curve([1, 2, 3], [2.0, 1.0, 0.5])  # after 8, 16 and 24 steps
-        self.assertEqual([made.at_step(step)[0] for step in (4, 8, 12, 20, 24, 30)], [2.0, 2.0, 1.5, 0.75, 0.5, 0.5])
+        self.assertEqual(
+            [made.at_step(step)[0] for step in (4, 8, 12, 20, 24, 30)],
+            [2.0, 2.0, 1.5, 0.75, 0.5, 0.5],
+        )
 
     def test_accuracy_is_reached_from_below(self) -> None:
         self.assertAlmostEqual(curve([1, 2, 3], [2.0, 1.0, 0.5]).time_to_accuracy(0.75) or 0, 2.0)
@@ -46,10 +56,18 @@ class Curves(unittest.TestCase):
         self.assertEqual(composed(trained, [(0, 1.0), (8, 3.0)], [(0, 2.0)], 4).times, (12.0, 36.0))
 
     def test_one_lucky_evaluation_is_no_arrival(self) -> None:
-        """In a run of 640 steps; of a short one, where neighbours are a good part of it, nothing is smoothed."""
+        """In a run of 640 steps; of a short one, where neighbours are a good part of it, nothing is
+        smoothed."""
         curve = [(step, 0.1 if step == 320 else 2.0, 0) for step in range(8, 641, 8)]
         self.assertGreater(min(measured({"ends": [1.0] * 640, "curve": curve}).losses), 1.7)
-        self.assertEqual(min(measured({"ends": [1.0] * 96, "curve": [(8, 2.0, 0), (16, 0.1, 0), (96, 2.0, 0)]}).losses), 0.1)
+        self.assertEqual(
+            min(
+                measured(
+                    {"ends": [1.0] * 96, "curve": [(8, 2.0, 0), (16, 0.1, 0), (96, 2.0, 0)]}
+                ).losses
+            ),
+            0.1,
+        )
 
 
 class Evaluation(unittest.TestCase):
@@ -59,7 +77,16 @@ class Evaluation(unittest.TestCase):
             right = functional.one_hot(answers, 10).float()
             outputs = right.unsqueeze(1) if answers.dim() == 1 else right
             outputs[:150] = outputs[:150].roll(1, dims=-1)  # wrong
-            job = jobs.Job("made up", nn.Identity, lambda _, pair=(outputs, answers): pair, 1, "sgd", 0.1, 1, tested=600)
+            job = jobs.Job(
+                "made up",
+                nn.Identity,
+                lambda _, pair=(outputs, answers): pair,
+                1,
+                "sgd",
+                0.1,
+                1,
+                tested=600,
+            )
             loss, accuracy = jobs.evaluate(job, nn.Identity())
             self.assertEqual(accuracy, 0.75)
             self.assertGreater(loss, 0)
@@ -79,9 +106,15 @@ class Judging(unittest.TestCase):
         """Seeds 1 and 2 alone would say 90x and 5x."""
         losses = [2.0, 1.0, 0.5]
         theirs, ours = {1: 90, 2: 10, 3: 20}, {1: 1, 2: 2, 3: 4}
-        curves = {(name, seed): curve([scale * t for t in (1, 2, 3)], losses) for name, scales in (("ddp", theirs), ("auto", ours)) for seed, scale in scales.items()}
+        curves = {
+            (name, seed): curve([scale * t for t in (1, 2, 3)], losses)
+            for name, scales in (("ddp", theirs), ("auto", ours))
+            for seed, scale in scales.items()
+        }
         judge = Judge(curves)
-        self.assertTrue(all(abs(ratio - 10) < 1e-9 for ratio in judge.speedups("ddp")), judge.speedups("ddp"))
+        self.assertTrue(
+            all(abs(ratio - 10) < 1e-9 for ratio in judge.speedups("ddp")), judge.speedups("ddp")
+        )
         self.assertEqual(sorted({round(ratio) for ratio in judge.ratios("ddp")}), [5, 90])
 
 
@@ -91,7 +124,8 @@ class Kept(unittest.TestCase):
     STUDY = study.Study("cnn", "c1", 5)
 
     def record(self, methods: dict[str, list[float]], **facts: object) -> kept.Record:
-        """Curves of 80 evaluations whose loss falls from the first number to the second, a second for each evaluation times the third."""
+        """Curves of 80 evaluations whose loss falls from the first number to the second, a second
+        for each evaluation times the third."""
         curves = {}
         for name, (first, last, pace) in methods.items():
             losses = [first + (last - first) * i / 79 for i in range(80)]
@@ -100,7 +134,13 @@ class Kept(unittest.TestCase):
         return kept.Record(curves, seen, {"auto": {"every": {"4": 1.0}}}, ran="2026-01-31", **facts)  # type: ignore[arg-type]
 
     def test_what_is_read_says_what_was_written(self) -> None:
-        written = self.record({"ddp": [2, 1, 5], "auto": [2, 1, 1]}, checks=[kept.Check("ddp", 11.0, 10.0)], failures={"fp16, seed 1": "it broke"}, stretch=0.5, note="a note")
+        written = self.record(
+            {"ddp": [2, 1, 5], "auto": [2, 1, 1]},
+            checks=[kept.Check("ddp", 11.0, 10.0)],
+            failures={"fp16, seed 1": "it broke"},
+            stretch=0.5,
+            note="a note",
+        )
         with tempfile.TemporaryDirectory() as folder:
             self.assertIsNone(kept.read(Path(folder), self.STUDY))
             kept.write(Path(folder), self.STUDY, written)
@@ -108,25 +148,56 @@ class Kept(unittest.TestCase):
         self.assertEqual(list(found), [self.STUDY])
         read = found[self.STUDY]
         before, after = Judge(written.curves), Judge(read.curves)
-        for theirs, ours in zip(before.times("auto", 1) + before.targets(), after.times("auto", 1) + after.targets(), strict=True):
+        for theirs, ours in zip(
+            before.times("auto", 1) + before.targets(),
+            after.times("auto", 1) + after.targets(),
+            strict=True,
+        ):
             self.assertAlmostEqual(theirs, ours, delta=0.01 * theirs)
         self.assertAlmostEqual(after.speedups("ddp")[0], 5, places=2)
-        self.assertEqual([round(error, 2) for error in read.seen["auto", 1].errors], [i / 10 for i in range(1, 10)])
-        self.assertEqual((read.plans, read.checks, read.failures, read.stretch, read.ran, read.note), (written.plans, written.checks, written.failures, 0.5, "2026-01-31", "a note"))
+        self.assertEqual(
+            [round(error, 2) for error in read.seen["auto", 1].errors],
+            [i / 10 for i in range(1, 10)],
+        )
+        self.assertEqual(
+            (read.plans, read.checks, read.failures, read.stretch, read.ran, read.note),
+            (written.plans, written.checks, written.failures, 0.5, "2026-01-31", "a note"),
+        )
 
     def test_what_has_not_run_is_named(self) -> None:
-        runs = {"ddp": [2, 1, 5], "auto": [2, 1, 1], "local-8": [2, 1.2, 1], "fp16": [2, 1.9, 1]}  # fp16 is too far away to train on
+        runs = {
+            "ddp": [2, 1, 5],
+            "auto": [2, 1, 1],
+            "local-8": [2, 1.2, 1],
+            "fp16": [2, 1.9, 1],
+        }  # fp16 is too far away to train on
         records = {self.STUDY: self.record(runs, failures={"powersgd-1, seed 1": "it broke"})}
-        wanted = {self.STUDY: ("ddp", "powersgd-1", "auto", "local-8", "fp16", "paper"), study.Study("cnn", "c2", 5): ("ddp",)}
-        self.assertEqual(document.missing(wanted, records), {"cnn/c1/5x": ["paper", "local-8, longer"], "cnn/c2/5x": ["ddp"]})
+        wanted = {
+            self.STUDY: ("ddp", "powersgd-1", "auto", "local-8", "fp16", "paper"),
+            study.Study("cnn", "c2", 5): ("ddp",),
+        }
+        self.assertEqual(
+            document.missing(wanted, records),
+            {"cnn/c1/5x": ["paper", "local-8, longer"], "cnn/c2/5x": ["ddp"]},
+        )
 
     def test_a_study_cut_short_leaves_what_was_kept(self) -> None:
         before = self.record({"ddp": [2, 1, 5], "auto": [2, 1, 1]})
         with tempfile.TemporaryDirectory() as folder:
             kept.write(Path(folder), self.STUDY, before)
             for whole, shown in ((False, 5), (True, 7)):
-                with mock.patch.object(main, "run_study", return_value=(self.record({"ddp": [2, 1, 7], "auto": [2, 1, 1]}), whole)), mock.patch.object(main.seen, "report_page"):
-                    self.assertEqual(main.run(mock.Mock(), {self.STUDY: ("ddp", "auto")}, (1,), Path(folder)), whole)
+                with (
+                    mock.patch.object(
+                        main,
+                        "run_study",
+                        return_value=(self.record({"ddp": [2, 1, 7], "auto": [2, 1, 1]}), whole),
+                    ),
+                    mock.patch.object(main.seen, "report_page"),
+                ):
+                    self.assertEqual(
+                        main.run(mock.Mock(), {self.STUDY: ("ddp", "auto")}, (1,), Path(folder)),
+                        whole,
+                    )
                 read = kept.read(Path(folder), self.STUDY)
                 assert read is not None
                 self.assertAlmostEqual(Judge(read.curves).speedups("ddp")[0], shown, places=2)
@@ -140,7 +211,11 @@ class Kept(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             document.write(Path(folder), main.WANTED, records, found, main.missed(found))
             for name in ("results.md", "images/results.svg"):
-                self.assertEqual((Path(folder) / name).read_text(), (docs / name).read_text(), f"{name}: `make evidence HOURS=0` writes it anew")
+                self.assertEqual(
+                    (Path(folder) / name).read_text(),
+                    (docs / name).read_text(),
+                    f"{name}: `make evidence HOURS=0` writes it anew",
+                )
 
 
 class Published(unittest.TestCase):
@@ -162,16 +237,28 @@ class Networks(unittest.TestCase):
     def test_shapes_of_the_reference(self) -> None:
         self.assertEqual([first for first, _ in networks.C1.phases(500)], [0, 120, 240, 360])
         c2 = networks.NETWORKS["c2"]
-        self.assertEqual([round(link.latency * 1e3) for link in c2.links], [1, 2, 4, 8, 16, 32, 32, 16, 8, 4, 2, 1, 1])
+        self.assertEqual(
+            [round(link.latency * 1e3) for link in c2.links],
+            [1, 2, 4, 8, 16, 32, 32, 16, 8, 4, 2, 1, 1],
+        )
 
     def test_load_is_what_it_says_and_proportions_stay(self) -> None:
         for network in networks.NETWORKS.values():
             stretch = networks.stretch_for(network, 5, 0.06, 100_000, 4, 11_690_000)
             size = 100_000 / 11_690_000
-            mean = sum(s * networks.dense_time(networks.Link(x.latency, x.rate / x.slow_host), 100_000, 4) for s, x in zip(network.shares, (link.scaled(size, stretch) for link in network.links), strict=True))
+            mean = sum(
+                s * networks.dense_time(networks.Link(x.latency, x.rate / x.slow_host), 100_000, 4)
+                for s, x in zip(
+                    network.shares,
+                    (link.scaled(size, stretch) for link in network.links),
+                    strict=True,
+                )
+            )
             self.assertAlmostEqual(mean, 0.3, places=9)
             before, after = network.links[0], network.links[0].scaled(size, stretch)
-            self.assertAlmostEqual(after.latency * after.rate / (before.latency * before.rate), size)
+            self.assertAlmostEqual(
+                after.latency * after.rate / (before.latency * before.rate), size
+            )
 
     def test_load_is_set_by_what_ddp_takes(self) -> None:
         compute, network = 0.06, networks.NETWORKS["c1"]
@@ -180,12 +267,23 @@ class Networks(unittest.TestCase):
             """Where an exchange takes 1.8 times what the formula says."""
 
             def result(self, spec: specs.Spec) -> dict[str, object]:
-                return {"timed": [{"mean": compute + 1.8 * self.dense(phase.link)} for phase in spec.phases]}
+                return {
+                    "timed": [
+                        {"mean": compute + 1.8 * self.dense(phase.link)} for phase in spec.phases
+                    ]
+                }
 
             @staticmethod
             def dense(link: str) -> float:
                 rate, latency = link.split(",")
-                return networks.dense_time(networks.Link(float(latency.removesuffix("ms")) / 1e3, float(rate.removesuffix("mbit")) * 1e6), study.entries("cnn"), 4)
+                return networks.dense_time(
+                    networks.Link(
+                        float(latency.removesuffix("ms")) / 1e3,
+                        float(rate.removesuffix("mbit")) * 1e6,
+                    ),
+                    study.entries("cnn"),
+                    4,
+                )
 
         wanted = study.Study("cnn", "c1", 5)
         by_formula = networks.stretch_for(network, 5, compute, study.entries("cnn"), 4, 11_690_000)
@@ -193,13 +291,17 @@ class Networks(unittest.TestCase):
 
     def test_a_run_is_known_by_what_it_is(self) -> None:
         one = specs.Spec("train", "cnn", "ddp", 1, 4, 100)
-        self.assertEqual(one.digest(), specs.Spec("train", "cnn", "ddp", 1, 4, 100, out="elsewhere").digest())
+        self.assertEqual(
+            one.digest(), specs.Spec("train", "cnn", "ddp", 1, 4, 100, out="elsewhere").digest()
+        )
         self.assertNotEqual(one.digest(), specs.Spec("train", "cnn", "ddp", 2, 4, 100).digest())
 
 
 class Runs(unittest.TestCase):
     def test_one_that_fails_does_not_take_the_others_along(self) -> None:
-        wanted = [specs.Spec("train", "cnn", method, 1, 4, 100) for method in ("ddp", "fp16", "local-8")]
+        wanted = [
+            specs.Spec("train", "cnn", method, 1, 4, 100) for method in ("ddp", "fp16", "local-8")
+        ]
         started: list[int] = []
 
         def ranks(hosts: int, command: list[str], limit: float) -> str:
@@ -211,11 +313,17 @@ class Runs(unittest.TestCase):
                 Path(spec.out).write_text(json.dumps({"method": spec.method}))
             return ""
 
-        with tempfile.TemporaryDirectory() as folder, mock.patch.object(runs, "_on_loopback", ranks), contextlib.redirect_stderr(io.StringIO()):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            mock.patch.object(runs, "_on_loopback", ranks),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):
             runner = runs.Runner(60, Path(folder))
             runner.prepare(wanted)
             self.assertEqual(started, [3, 1])
-            self.assertEqual([runner.result(wanted[i])["method"] for i in (0, 2)], ["ddp", "local-8"])
+            self.assertEqual(
+                [runner.result(wanted[i])["method"] for i in (0, 2)], ["ddp", "local-8"]
+            )
             with self.assertRaisesRegex(RuntimeError, "it broke"):
                 runner.result(wanted[1])
             runner.prepare(wanted)

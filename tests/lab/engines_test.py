@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The engines run in the lab as they are: PyTorch's Gloo and Open MPI, four hosts each."""
+
 import shutil
 import subprocess
 import sys
@@ -34,14 +35,35 @@ int main(int argc, char** argv) {
 
 
 def has_torch() -> bool:
-    return subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, timeout=60).returncode == 0
+    return (
+        subprocess.run(
+            [sys.executable, "-c", "import torch"], capture_output=True, timeout=60
+        ).returncode
+        == 0
+    )
 
 
 class Engines(unittest.TestCase):
     @unittest.skipUnless(has_torch(), "no torch here")
     def test_gloo(self) -> None:
-        done = lab("run", "--hosts", "4", "--link", "100mbit,1ms", "--timeout", "55s", "--", sys.executable, "-c", GLOO)
-        self.assertEqual(sorted(done.stdout.splitlines()), [f"[host {i}] 100000.0" for i in range(4)], done.stderr)
+        done = lab(
+            "run",
+            "--hosts",
+            "4",
+            "--link",
+            "100mbit,1ms",
+            "--timeout",
+            "55s",
+            "--",
+            sys.executable,
+            "-c",
+            GLOO,
+        )
+        self.assertEqual(
+            sorted(done.stdout.splitlines()),
+            [f"[host {i}] 100000.0" for i in range(4)],
+            done.stderr,
+        )
         self.assertEqual(done.returncode, 0)
 
     @unittest.skipUnless(shutil.which("mpicc") and shutil.which("mpirun"), "no Open MPI here")
@@ -50,10 +72,29 @@ class Engines(unittest.TestCase):
             source, program = Path(folder) / "sum.c", Path(folder) / "sum"
             source.write_text(MPI)
             subprocess.run(["mpicc", "-o", program, source], check=True, timeout=60)
-            done = lab("mpirun", "--hosts", "4", "--link", "100mbit,1ms", "--timeout", "55s", "--", str(program))
-            self.assertEqual(sorted(done.stdout.splitlines()), [f"[host {i}] sum 6" for i in range(4)], done.stderr)
+            done = lab(
+                "mpirun",
+                "--hosts",
+                "4",
+                "--link",
+                "100mbit,1ms",
+                "--timeout",
+                "55s",
+                "--",
+                str(program),
+            )
+            self.assertEqual(
+                sorted(done.stdout.splitlines()),
+                [f"[host {i}] sum 6" for i in range(4)],
+                done.stderr,
+            )
             self.assertEqual(done.returncode, 0)
-            self.assertEqual(lab("mpirun", "--hosts", "4", "--timeout", "55s", "--", str(program), "fail").returncode, 9)
+            self.assertEqual(
+                lab(
+                    "mpirun", "--hosts", "4", "--timeout", "55s", "--", str(program), "fail"
+                ).returncode,
+                9,
+            )
 
 
 if __name__ == "__main__":

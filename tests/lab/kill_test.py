@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A hundred kills: whoever gets SIGKILL, no process, no namespace, no device, no file is left, and the machine's network is untouched."""
+"""A hundred kills: whoever gets SIGKILL, no process, no namespace, no device, no file is left, and
+the machine's network is untouched."""
+
 import os
 import signal
 import tempfile
@@ -42,7 +44,12 @@ def held() -> set[str]:
 
 
 def pliant_files() -> set[str]:
-    return {p.name for place in ("/tmp", "/run", "/dev/shm") for p in Path(place).iterdir() if "pliant" in p.name}
+    return {
+        p.name
+        for place in ("/tmp", "/run", "/dev/shm")
+        for p in Path(place).iterdir()
+        if "pliant" in p.name
+    }
 
 
 class Victim:
@@ -50,7 +57,17 @@ class Victim:
 
     def __init__(self, who: str, word: str, folder: str) -> None:
         self.who = who
-        command = ["run", "--hosts", "2", "--link", "10mbit,1ms", "--", "sh", "-c", HOST.format(word=word)]
+        command = [
+            "run",
+            "--hosts",
+            "2",
+            "--link",
+            "10mbit,1ms",
+            "--",
+            "sh",
+            "-c",
+            HOST.format(word=word),
+        ]
         self.process = start(*command, cwd=folder, env={**os.environ, "TMPDIR": folder})
 
     def find(self) -> set[str]:
@@ -65,14 +82,18 @@ class Victim:
 
 class Kills(unittest.TestCase):
     def kill_some(self, word: str, folder: str) -> None:
-        victims = [Victim(("switch", "host", "launcher")[i % 3], word, folder) for i in range(AT_ONCE)]
+        victims = [
+            Victim(("switch", "host", "launcher")[i % 3], word, folder) for i in range(AT_ONCE)
+        ]
         theirs = set().union(*(victim.find() for victim in victims))
         self.assertGreaterEqual(len(theirs), 4 * AT_ONCE)
         for victim in victims:
             os.kill(victim.pid, signal.SIGKILL)
         for victim in victims:
             victim.process.communicate(timeout=30)
-            self.assertEqual(victim.process.returncode, {"switch": 1, "host": 137, "launcher": -9}[victim.who])
+            self.assertEqual(
+                victim.process.returncode, {"switch": 1, "host": 137, "launcher": -9}[victim.who]
+            )
         self.assertTrue(until(lambda: not with_word(word)), "processes are left")
         self.assertTrue(until(lambda: not theirs & held()), "namespaces are left")
 

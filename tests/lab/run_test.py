@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """pliant-lab run and what can be said to a running lab."""
+
 import json
 import signal
 import sys
@@ -29,9 +30,20 @@ else:
 
 class Run(unittest.TestCase):
     def test_environment_and_prefix(self) -> None:
-        done = lab("run", "--hosts", "3", "--", "sh", "-c", "echo $RANK $WORLD_SIZE $LOCAL_RANK $MASTER_ADDR:$MASTER_PORT $GLOO_SOCKET_IFNAME; echo oops >&2")
+        done = lab(
+            "run",
+            "--hosts",
+            "3",
+            "--",
+            "sh",
+            "-c",
+            "echo $RANK $WORLD_SIZE $LOCAL_RANK $MASTER_ADDR:$MASTER_PORT $GLOO_SOCKET_IFNAME; echo oops >&2",
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(sorted(done.stdout.splitlines()), [f"[host {i}] {i} 3 0 10.77.0.1:29500 lab0" for i in range(3)])
+        self.assertEqual(
+            sorted(done.stdout.splitlines()),
+            [f"[host {i}] {i} 3 0 10.77.0.1:29500 lab0" for i in range(3)],
+        )
         self.assertEqual(sorted(done.stderr.splitlines()), [f"[host {i}] oops" for i in range(3)])
 
     def test_real_packets(self) -> None:
@@ -39,18 +51,32 @@ class Run(unittest.TestCase):
         self.assertEqual(done.stdout, "[host 0] 10.77.0.2 1000000\n", done.stderr)
 
     def test_every_mtu_and_a_lossy_link(self) -> None:
-        for options in (["--mtu", "576"], ["--mtu", "65000"], ["--link", "20mbit,1ms,jitter=1ms,loss=1%,reorder=1%,queue=50p"]):
+        for options in (
+            ["--mtu", "576"],
+            ["--mtu", "65000"],
+            ["--link", "20mbit,1ms,jitter=1ms,loss=1%,reorder=1%,queue=50p"],
+        ):
             done = lab("run", "--hosts", "2", *options, "--", sys.executable, "-c", TCP)
             self.assertEqual(done.stdout, "[host 0] 10.77.0.2 1000000\n", done.stderr)
 
     def test_status_of_the_first_host_that_fails(self) -> None:
-        done = lab("run", "--hosts", "3", "--", "sh", "-c", 'test $RANK = 1 && exit 17; exec sleep 61001')
+        done = lab(
+            "run", "--hosts", "3", "--", "sh", "-c", "test $RANK = 1 && exit 17; exec sleep 61001"
+        )
         self.assertEqual(done.returncode, 17)
         self.assertIn("host 1 ended with status 17; ending the others", done.stderr)
         self.assertEqual(with_word("61001"), [])
 
     def test_hosts_that_will_not_end_are_killed(self) -> None:
-        done = lab("run", "--hosts", "2", "--", "sh", "-c", 'trap "" TERM INT; test $RANK = 1 && exit 3; while :; do sleep 0.1; done')
+        done = lab(
+            "run",
+            "--hosts",
+            "2",
+            "--",
+            "sh",
+            "-c",
+            'trap "" TERM INT; test $RANK = 1 && exit 3; while :; do sleep 0.1; done',
+        )
         self.assertEqual(done.returncode, 3)
 
     def test_what_a_host_leaves_in_the_background_ends_with_it(self) -> None:
@@ -81,7 +107,15 @@ class Run(unittest.TestCase):
         self.assertEqual(machine_network(), before)
 
     def test_shell(self) -> None:
-        done = lab("shell", "--hosts", "2", "--", "sh", "-c", f"ip -br addr show lab0 && {LAB} exec 1 -- ip -br addr show lab0; exit 5")
+        done = lab(
+            "shell",
+            "--hosts",
+            "2",
+            "--",
+            "sh",
+            "-c",
+            f"ip -br addr show lab0 && {LAB} exec 1 -- ip -br addr show lab0; exit 5",
+        )
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertEqual(done.stdout.count("10.77.0.1/24"), 1)
         self.assertEqual(done.stdout.count("10.77.0.2/24"), 1)
@@ -90,10 +124,22 @@ class Run(unittest.TestCase):
 class Control(unittest.TestCase):
     def test_from_inside_a_host(self) -> None:
         script = f"{LAB} set --host 1 --link 1mbit,300ms && {LAB} down 0 && {LAB} phase slow && {LAB} status --json"
-        done = lab("run", "--hosts", "2", "--timeline", "step", "--", "sh", "-c", f"test $RANK = 1 || exit 0; {script}")
+        done = lab(
+            "run",
+            "--hosts",
+            "2",
+            "--timeline",
+            "step",
+            "--",
+            "sh",
+            "-c",
+            f"test $RANK = 1 || exit 0; {script}",
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         hosts = json.loads(done.stdout.split("] ", 1)[1])["hosts"]
-        self.assertEqual([h["summary"] for h in hosts], ["10 Mbit/s, 10 ms, down", "10 Mbit/s, 300 ms"])
+        self.assertEqual(
+            [h["summary"] for h in hosts], ["10 Mbit/s, 10 ms, down", "10 Mbit/s, 300 ms"]
+        )
 
     def test_one_line_to_the_socket(self) -> None:
         talk = 'import os, socket\ns = socket.socket(socket.AF_UNIX)\ns.connect(os.environ["PLIANT_LAB_CONTROL"])\ns.sendall(b"phase slow\\n")\nprint(s.recv(99))'
@@ -101,9 +147,24 @@ class Control(unittest.TestCase):
         self.assertEqual(done.stdout, "[host 0] b'ok\\n'\n", done.stderr)
 
     def test_from_another_terminal(self) -> None:
-        process = start("run", "--hosts", "2", "--link", "10mbit,1ms", "--", "sh", "-c", "echo ready; exec sleep 61005")
+        process = start(
+            "run",
+            "--hosts",
+            "2",
+            "--link",
+            "10mbit,1ms",
+            "--",
+            "sh",
+            "-c",
+            "echo ready; exec sleep 61005",
+        )
         self.assertIn("ready", process.stdout.readline())
-        which = ["--lab", next(str(pid) for pid, name in children(process.pid).items() if name == "pliant-switch")]
+        which = [
+            "--lab",
+            next(
+                str(pid) for pid, name in children(process.pid).items() if name == "pliant-switch"
+            ),
+        ]
         self.assertEqual(lab("set", *which, "--host", "1", "--link", "5mbit").returncode, 0)
         self.assertEqual(lab("down", *which, "0").returncode, 0)
         self.assertEqual(lab("up", *which, "0").returncode, 0)
@@ -117,25 +178,53 @@ class Control(unittest.TestCase):
     def test_truth_log(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             truth = Path(folder) / "truth.jsonl"
-            done = lab("run", "--hosts", "2", "--timeline", "step", "--scale-time", "0.01", "--truth", str(truth), "--", "sleep", "1.2")
+            done = lab(
+                "run",
+                "--hosts",
+                "2",
+                "--timeline",
+                "step",
+                "--scale-time",
+                "0.01",
+                "--truth",
+                str(truth),
+                "--",
+                "sleep",
+                "1.2",
+            )
             self.assertEqual(done.returncode, 0, done.stderr)
             records = [json.loads(line) for line in truth.read_text().splitlines()]
         self.assertEqual(records[0]["type"], "header")
         self.assertEqual(records[-1]["type"], "end")
         self.assertEqual([r["phase"] for r in records if r["type"] == "phase"], ["slow", "fast"])
-        rates = [r["link"]["out"]["rate_bits_per_second"] for r in records if r["type"] == "link" and r["host"] == 0]
+        rates = [
+            r["link"]["out"]["rate_bits_per_second"]
+            for r in records
+            if r["type"] == "link" and r["host"] == 0
+        ]
         self.assertEqual(rates, [100e6, 10e6, 100e6])
         self.assertLessEqual({"mono", "wall"}, set.intersection(*(set(r) for r in records)))
-        self.assertLessEqual({"late_mean_s", "late_max_s", "cpu_s", "waited_for_cpu_s"}, set(next(r for r in records if r["type"] == "switch")))
-        self.assertLessEqual({"bytes", "dropped_queue", "queue_delay_mean_s"}, set(next(r for r in records if r["type"] == "second")["in"]))
+        self.assertLessEqual(
+            {"late_mean_s", "late_max_s", "cpu_s", "waited_for_cpu_s"},
+            set(next(r for r in records if r["type"] == "switch")),
+        )
+        self.assertLessEqual(
+            {"bytes", "dropped_queue", "queue_delay_mean_s"},
+            set(next(r for r in records if r["type"] == "second")["in"]),
+        )
 
     def test_counters_count(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             truth = Path(folder) / "truth.jsonl"
             lab("run", "--hosts", "2", "--truth", str(truth), "--", sys.executable, "-c", TCP)
-            seconds = [json.loads(line) for line in truth.read_text().splitlines() if '"second"' in line]
+            seconds = [
+                json.loads(line) for line in truth.read_text().splitlines() if '"second"' in line
+            ]
         self.assertGreater(sum(r["out"]["bytes"] for r in seconds if r["host"] == 1), 1_000_000)
-        self.assertEqual(sum(r["out"]["bytes"] for r in seconds if r["host"] == 1), sum(r["in"]["bytes"] for r in seconds if r["host"] == 0))
+        self.assertEqual(
+            sum(r["out"]["bytes"] for r in seconds if r["host"] == 1),
+            sum(r["in"]["bytes"] for r in seconds if r["host"] == 0),
+        )
 
 
 class Input(unittest.TestCase):
@@ -160,11 +249,24 @@ class Input(unittest.TestCase):
         }.items():
             done = lab(*arguments)
             self.assertIn(fix, done.stderr, arguments)
-            self.assertEqual(done.returncode, 1 if arguments[0] == "status" else 2, (arguments, done.stderr))
+            self.assertEqual(
+                done.returncode, 1 if arguments[0] == "status" else 2, (arguments, done.stderr)
+            )
             self.assertTrue(done.stderr.startswith("pliant-lab: "), done.stderr)
 
     def test_dry_run(self) -> None:
-        done = lab("run", "--hosts", "2", "--timeline", "c1", "--scale-bandwidth", "0.01", "--dry-run", "--", "true")
+        done = lab(
+            "run",
+            "--hosts",
+            "2",
+            "--timeline",
+            "c1",
+            "--scale-bandwidth",
+            "0.01",
+            "--dry-run",
+            "--",
+            "true",
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         for word in ("would start 2 hosts, MTU 9000", "10.77.0.2", "epoch-13", "10 Mbit/s, 1 ms"):
             self.assertIn(word, done.stdout)
@@ -174,9 +276,17 @@ class Input(unittest.TestCase):
             csv, trace = Path(folder) / "a.csv", Path(folder) / "b.trace"
             csv.write_text("t,rate,delay,loss\n0s,10mbit,5ms,0%\n30s,1mbit,50ms,1%\n")
             trace.write_text("1\n2\n3\n")
-            self.assertIn("1 Mbit/s, 50 ms, loss 1 %", lab("run", "--timeline", str(csv), "--dry-run", "--", "true").stdout)
-            self.assertIn("trace of 12 Mbit/s", lab("run", "--timeline", str(trace), "--dry-run", "--", "true").stdout)
-            done = lab("run", "--hosts", "2", "--timeline", str(trace), "--", sys.executable, "-c", TCP)
+            self.assertIn(
+                "1 Mbit/s, 50 ms, loss 1 %",
+                lab("run", "--timeline", str(csv), "--dry-run", "--", "true").stdout,
+            )
+            self.assertIn(
+                "trace of 12 Mbit/s",
+                lab("run", "--timeline", str(trace), "--dry-run", "--", "true").stdout,
+            )
+            done = lab(
+                "run", "--hosts", "2", "--timeline", str(trace), "--", sys.executable, "-c", TCP
+            )
             self.assertEqual(done.stdout, "[host 0] 10.77.0.2 1000000\n", done.stderr)
 
     def test_shipped_timelines_can_be_printed(self) -> None:

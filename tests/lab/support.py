@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What the tests of pliant-lab share: starting it, and looking at what it left behind."""
+
 from __future__ import annotations
 
 import os
@@ -16,11 +17,15 @@ LONGEST = 60  # seconds; a hang is a failure
 
 
 def lab(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([LAB, *arguments], capture_output=True, text=True, timeout=LONGEST, **options)  # type: ignore[call-overload]
+    return subprocess.run(
+        [LAB, *arguments], capture_output=True, text=True, timeout=LONGEST, **options
+    )  # type: ignore[call-overload]
 
 
 def start(*arguments: str, **options: object) -> subprocess.Popen[str]:
-    return subprocess.Popen([LAB, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload]
+    return subprocess.Popen(
+        [LAB, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )  # type: ignore[call-overload]
 
 
 def until(holds: Callable[[], bool]) -> bool:
@@ -47,7 +52,11 @@ def processes() -> list[Path]:
 
 def with_word(word: str) -> list[int]:
     """Processes that have the word in their command line."""
-    return [int(p.name) for p in processes() if word in read(p / "cmdline") and int(p.name) != os.getpid()]
+    return [
+        int(p.name)
+        for p in processes()
+        if word in read(p / "cmdline") and int(p.name) != os.getpid()
+    ]
 
 
 def children(pid: int) -> dict[int, str]:
@@ -61,8 +70,16 @@ def children(pid: int) -> dict[int, str]:
 
 def machine_network() -> bytes:
     """Interfaces, addresses and routes of the machine itself."""
-    commands = (["link"], ["address"], ["route", "show", "table", "all"], ["-6", "route", "show", "table", "all"])
-    return b"".join(subprocess.run(["ip", *c], capture_output=True, timeout=10, check=True).stdout for c in commands)
+    commands = (
+        ["link"],
+        ["address"],
+        ["route", "show", "table", "all"],
+        ["-6", "route", "show", "table", "all"],
+    )
+    return b"".join(
+        subprocess.run(["ip", *c], capture_output=True, timeout=10, check=True).stdout
+        for c in commands
+    )
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The same commands as an ordinary user. As root, the test makes one: a user, a TUN device and a copy of the program that exist
-only in a mount namespace of the test's own, so the machine is not touched."""
+"""The same commands as an ordinary user. As root, the test makes one: a user, a TUN device and a
+copy of the program that exist only in a mount namespace of the test's own, so the machine is not
+touched."""
+
 import os
 import shutil
 import subprocess
@@ -30,16 +32,40 @@ LAB="$STAGE/pliant-lab" HOME=/tmp exec setpriv --reuid labuser --regid {user} --
 
 def as_user(mode: str, script: str) -> subprocess.CompletedProcess[str]:
     if os.geteuid() != 0:
-        return subprocess.run(["sh", "-c", script], env={**os.environ, "LAB": os.path.abspath(LAB)}, capture_output=True, text=True, timeout=LONGEST)
+        return subprocess.run(
+            ["sh", "-c", script],
+            env={**os.environ, "LAB": os.path.abspath(LAB)},
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+        )
     with tempfile.TemporaryDirectory() as stage:
-        command = ["unshare", "--mount", "sh", "-c", AS_USER.format(user=USER), "sh", mode, LAB, script]
-        return subprocess.run(command, env={**os.environ, "STAGE": stage}, capture_output=True, text=True, timeout=LONGEST)
+        command = [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            AS_USER.format(user=USER),
+            "sh",
+            mode,
+            LAB,
+            script,
+        ]
+        return subprocess.run(
+            command,
+            env={**os.environ, "STAGE": stage},
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+        )
 
 
 @unittest.skipUnless(shutil.which("setpriv") and shutil.which("unshare"), "no setpriv here")
 class User(unittest.TestCase):
     def test_runs_hosts(self) -> None:
-        done = as_user("666", '$LAB run --hosts 2 --link 10mbit,1ms -- sh -c "ip -br addr show lab0; exit 0"')
+        done = as_user(
+            "666", '$LAB run --hosts 2 --link 10mbit,1ms -- sh -c "ip -br addr show lab0; exit 0"'
+        )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("10.77.0.1/24", done.stdout)
         self.assertIn("10.77.0.2/24", done.stdout)
@@ -47,7 +73,7 @@ class User(unittest.TestCase):
     def test_controls_from_inside_and_outside(self) -> None:
         inside = "$LAB set --host 1 --link 3mbit,1ms && $LAB phase slow && $LAB exec 1 -- true && $LAB status"
         outside = "$LAB status && $LAB set --link 7mbit && $LAB status && $LAB exec 1 -- ip addr"
-        job = f'$LAB run --hosts 2 --timeline step -- sh -c \'test $RANK = 1 || {{ {inside}; }}; exec sleep 3\' & sleep 1.5; {outside}; wait'
+        job = f"$LAB run --hosts 2 --timeline step -- sh -c 'test $RANK = 1 || {{ {inside}; }}; exec sleep 3' & sleep 1.5; {outside}; wait"
         done = as_user("666", job)
         self.assertIn("10 Mbit/s, 1 ms", done.stdout, done.stderr)
         self.assertIn("7 Mbit/s", done.stdout, done.stderr)
@@ -57,7 +83,11 @@ class User(unittest.TestCase):
     def test_runs_mpi(self) -> None:
         done = as_user("666", "$LAB mpirun --hosts 2 --timeout 50s -- hostname")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(sorted(line[:8] for line in done.stdout.splitlines()), ["[host 0]", "[host 1]"], done.stdout)
+        self.assertEqual(
+            sorted(line[:8] for line in done.stdout.splitlines()),
+            ["[host 0]", "[host 1]"],
+            done.stdout,
+        )
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can close a device")
     def test_a_closed_device_says_how_to_open_it(self) -> None:

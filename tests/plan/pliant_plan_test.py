@@ -3,6 +3,7 @@
 
 Usage: pliant_plan_test.py PLIANT_PLAN
 """
+
 from __future__ import annotations
 
 import csv
@@ -15,8 +16,23 @@ import unittest
 from pathlib import Path
 
 TOOL = ""
-BASE = ["--params", "25.6M", "--compute", "120ms", "--costs"]  # and a file, so that no machine's speed decides a test
-PER_ELEMENT = ("copy", "accumulate", "progress_accumulate", "accumulate_select", "progress_select", "fill_from_sparse", "add", "multiply")
+BASE = [
+    "--params",
+    "25.6M",
+    "--compute",
+    "120ms",
+    "--costs",
+]  # and a file, so that no machine's speed decides a test
+PER_ELEMENT = (
+    "copy",
+    "accumulate",
+    "progress_accumulate",
+    "accumulate_select",
+    "progress_select",
+    "fill_from_sparse",
+    "add",
+    "multiply",
+)
 PER_ENTRY = ("trim", "gather_clear", "scatter_add", "f16_encode", "f16_decode", "int8_encode", "int8_decode", "int4_encode", "int4_decode",
              "rice_encode", "rice_decode")  # fmt: skip
 
@@ -35,32 +51,71 @@ class Answers(unittest.TestCase):
     def test_verdict_comes_first(self) -> None:
         slow = run(*BASE, "--ranks", "8", "--link", "1gbit,1ms")
         self.assertEqual(slow.returncode, 0, slow.stderr)
-        self.assertRegex(slow.stdout.splitlines()[0], r"^compress: \w+(/\w+)? at [\d.]+%.*, [\d.]+x$")
+        self.assertRegex(
+            slow.stdout.splitlines()[0], r"^compress: \w+(/\w+)? at [\d.]+%.*, [\d.]+x$"
+        )
         near = run(*BASE, "--ranks", "8", "--link", "1gbit,10us")
         self.assertRegex(near.stdout.splitlines()[0], "^compress: ")
         self.assertIn("Plain dense is within 2 % from", near.stdout)
-        fast = run("--params", "25.6M", "--compute", "240ms", *BASE[4:], "--ranks", "8", "--link", "400gbit,5us")
+        fast = run(
+            "--params",
+            "25.6M",
+            "--compute",
+            "240ms",
+            *BASE[4:],
+            "--ranks",
+            "8",
+            "--link",
+            "400gbit,5us",
+        )
         self.assertEqual(fast.stdout.splitlines()[0], "do not compress: plain dense is within 2 %")
 
     def test_one_line_for_each_scheme_and_plain_dense_last(self) -> None:
         document = json.loads(run(*BASE, "--ranks", "8", "--link", "1gbit,1ms", "--json").stdout)
-        self.assertEqual({s["scheme"] for s in document["schemes"]}, {"dense", "union", "shared", "srs"})
+        self.assertEqual(
+            {s["scheme"] for s in document["schemes"]}, {"dense", "union", "shared", "srs"}
+        )
         speed_ups = [s["speed_up"] for s in document["schemes"]]
         self.assertEqual(speed_ups, sorted(speed_ups, reverse=True))
         self.assertEqual(document["best"]["speed_up"], speed_ups[0])
         self.assertEqual(document["plain"]["speed_up"], 1)
-        rows = list(csv.DictReader(io.StringIO(run(*BASE, "--ranks", "8", "--link", "1gbit,1ms", "--csv").stdout)))
-        self.assertEqual([r["plan"] for r in rows], [s["plan"] for s in document["schemes"]] + [document["plain"]["plan"]])
+        rows = list(
+            csv.DictReader(
+                io.StringIO(run(*BASE, "--ranks", "8", "--link", "1gbit,1ms", "--csv").stdout)
+            )
+        )
+        self.assertEqual(
+            [r["plan"] for r in rows],
+            [s["plan"] for s in document["schemes"]] + [document["plain"]["plan"]],
+        )
 
     def test_break_even_is_where_the_verdict_turns(self) -> None:
-        document = json.loads(run(*BASE, "--ranks", "8", "--link", "1gbit,50us", "--gradients-only", "--json").stdout)
+        document = json.loads(
+            run(*BASE, "--ranks", "8", "--link", "1gbit,50us", "--gradients-only", "--json").stdout
+        )
         edge = document["break_even_bits_per_second"]
         for factor, verdict in ((0.9, "compress"), (1.1, "do not compress")):
             link = f"{edge * factor / 1e6:.6f}mbit,50us"
-            self.assertTrue(run(*BASE, "--ranks", "8", "--link", link, "--gradients-only").stdout.startswith(verdict), link)
+            self.assertTrue(
+                run(*BASE, "--ranks", "8", "--link", link, "--gradients-only").stdout.startswith(
+                    verdict
+                ),
+                link,
+            )
 
     def test_pins_hold(self) -> None:
-        document = json.loads(run(*BASE, "--ranks", "8", "--link", "1gbit,1ms", "--plan", "gradients union density=1%", "--json").stdout)
+        document = json.loads(
+            run(
+                *BASE,
+                "--ranks",
+                "8",
+                "--link",
+                "1gbit,1ms",
+                "--plan",
+                "gradients union density=1%",
+                "--json",
+            ).stdout
+        )
         self.assertIn("gradients union", document["best"]["plan"])
         self.assertIn("density=1%", document["best"]["plan"])
 
@@ -71,7 +126,9 @@ class Answers(unittest.TestCase):
     def test_unequal_hosts(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "hosts.toml"
-            path.write_text('[[host]]\nlink = "1gbit,1ms"\nranks = 7\n[[host]]\nlink = "50mbit,5ms"\n')
+            path.write_text(
+                '[[host]]\nlink = "1gbit,1ms"\nranks = 7\n[[host]]\nlink = "50mbit,5ms"\n'
+            )
             unequal = json.loads(run(*BASE, "--links", str(path), "--json").stdout)
         equal = json.loads(run(*BASE, "--ranks", "8", "--link", "1gbit,1ms", "--json").stdout)
         self.assertGreater(unequal["plain"]["step_seconds"], 5 * equal["plain"]["step_seconds"])
@@ -109,17 +166,35 @@ class FromLog(unittest.TestCase):
 
     def test_is_the_same_as_typing_it(self) -> None:
         self.write()
-        typed = json.loads(run("--params", "5M", "--ranks", "4", "--link", "100mbit,5ms", "--compute", "30ms", "--costs", BASE[-1], "--json").stdout)
+        typed = json.loads(
+            run(
+                "--params",
+                "5M",
+                "--ranks",
+                "4",
+                "--link",
+                "100mbit,5ms",
+                "--compute",
+                "30ms",
+                "--costs",
+                BASE[-1],
+                "--json",
+            ).stdout
+        )
         logged = self.answer()
         self.assertEqual(logged["plain"], typed["plain"])
-        dense = [next(s for s in each["schemes"] if s["scheme"] == "dense") for each in (logged, typed)]
+        dense = [
+            next(s for s in each["schemes"] if s["scheme"] == "dense") for each in (logged, typed)
+        ]
         self.assertEqual(*dense)
 
     def test_what_is_typed_beside_it_wins(self) -> None:
         self.write()
         link = self.answer("--link", "1gbit,1ms")
         self.assertLess(link["plain"]["step_seconds"], self.answer()["plain"]["step_seconds"] / 5)
-        self.assertGreater(self.answer("--ranks", "16")["plain"]["bytes_per_step"], link["plain"]["bytes_per_step"])
+        self.assertGreater(
+            self.answer("--ranks", "16")["plain"]["bytes_per_step"], link["plain"]["bytes_per_step"]
+        )
         self.assertGreater(self.answer("--compute", "10s")["plain"]["step_seconds"], 10)
         self.assertNotIn("last_plan", link["log"])
 
@@ -128,7 +203,9 @@ class FromLog(unittest.TestCase):
         document = self.answer("--plan", "union density=1%")
         self.assertEqual(document["log"]["gain"], [{"density": 0.01, "gain": 0.25}])
         self.assertEqual(document["log"]["overlap"], 1)
-        self.assertEqual((document["best"]["gain"], document["best"]["updated_fraction"]), (0.25, 0.01))
+        self.assertEqual(
+            (document["best"]["gain"], document["best"]["updated_fraction"]), (0.25, 0.01)
+        )
 
     def test_it_says_how_well_the_model_explains_the_run(self) -> None:
         self.write()
@@ -151,13 +228,25 @@ class FromLog(unittest.TestCase):
         steps = []
         for lanes in (0, 1):
             self.write(lanes=lanes, buckets=[1_000_000] * 5)
-            steps.append(self.answer("--plan", "gradients dense reduce=ring fuse=bucket", "--link", "10gbit,1ms")["best"]["step_seconds"])
-        self.assertGreater(steps[0], 1.15 * steps[1])  # with a lane, all but the last bucket travels during backward
+            steps.append(
+                self.answer(
+                    "--plan", "gradients dense reduce=ring fuse=bucket", "--link", "10gbit,1ms"
+                )["best"]["step_seconds"]
+            )
+        self.assertGreater(
+            steps[0], 1.15 * steps[1]
+        )  # with a lane, all but the last bucket travels during backward
 
 
 class Refusals(unittest.TestCase):
     def test_each_names_its_culprit(self) -> None:
-        good = {"--params": "25.6M", "--ranks": "8", "--link": "1gbit,1ms", "--compute": "120ms", "--costs": "none"}
+        good = {
+            "--params": "25.6M",
+            "--ranks": "8",
+            "--link": "1gbit,1ms",
+            "--compute": "120ms",
+            "--costs": "none",
+        }
         cases = [
             ({"--params": "25.6MB"}, "--params: '25.6MB'"),
             ({"--params": "0"}, "--params: '0'"),
@@ -176,12 +265,20 @@ class Refusals(unittest.TestCase):
             ({"--lanes": "-1"}, "--lanes: -1"),
             ({"--costs": "/nowhere/costs.json"}, "/nowhere/costs.json"),
             ({"--links": "/nowhere.toml"}, "--links"),
-            ({"--links": "/nowhere.toml", "--link": None, "--ranks": None}, "cannot read '/nowhere.toml'"),
+            (
+                {"--links": "/nowhere.toml", "--link": None, "--ranks": None},
+                "cannot read '/nowhere.toml'",
+            ),
             ({"--parms": "3"}, "did you mean '--params'?"),
             ({"--log": "run.jsonl"}, "--log"),
         ]
         for change, culprit in cases:
-            options = [word for key, value in (good | change).items() if value is not None for word in (key, value)]
+            options = [
+                word
+                for key, value in (good | change).items()
+                if value is not None
+                for word in (key, value)
+            ]
             with self.subTest(options):
                 done = run(*options)
                 self.assertEqual(done.returncode, 2, done.stderr)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Real exchanges, executed in simulated time, take what price_exchange() says, and so do their hollow twins."""
+"""Real exchanges, executed in simulated time, take what price_exchange() says, and so do their
+hollow twins."""
+
 from __future__ import annotations
 
 import sys
@@ -21,7 +23,9 @@ class ExchangePrice(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         with ThreadPoolExecutor(2) as pool:
-            cls.grid = exchange.price_grid(pool, ranks={3: 100_000, 8: 100_000, 13: 50_000}, links=(LINK,))
+            cls.grid = exchange.price_grid(
+                pool, ranks={3: 100_000, 8: 100_000, 13: 50_000}, links=(LINK,)
+            )
 
     def test_price_is_the_executed_time(self) -> None:
         for point in self.grid:
@@ -32,13 +36,18 @@ class ExchangePrice(unittest.TestCase):
         self.assertEqual([point["plan"] for point in self.grid if point["wrong"] != 0], [])
 
     def test_every_plan_was_run(self) -> None:
-        self.assertEqual(len(self.grid), 3 * (2 * len(exchange.PRICED_PLANS) + len(exchange.PRICED_DENSE)))
+        self.assertEqual(
+            len(self.grid), 3 * (2 * len(exchange.PRICED_PLANS) + len(exchange.PRICED_DENSE))
+        )
 
     def test_hollow_messages_are_as_large_as_real_ones(self) -> None:
         plans = [plan.format("2%") for plan in exchange.PRICED_PLANS] + exchange.PRICED_DENSE
         asked = [word for plan in plans for word in ("--plan", exchange.in_words(plan))]
         real, hollow = (
-            pliant_bench.simulated(5, LINK, "--params", "100K", "--reference", "none", *asked, checks=checks) for checks in (1, 0)
+            pliant_bench.simulated(
+                5, LINK, "--params", "100K", "--reference", "none", *asked, checks=checks
+            )
+            for checks in (1, 0)
         )
         self.assertEqual((real["hollow"], hollow["hollow"]), (False, True))
         for one, other in zip(real["results"], hollow["results"], strict=True):
@@ -51,9 +60,13 @@ class ExchangePrice(unittest.TestCase):
     def test_the_published_schemes_take_what_their_formulas_say(self) -> None:
         plans = [plan.format("1%") for plan in exchange.ITS_SCHEMES.values()]
         asked = [word for plan in plans for word in ("--plan", exchange.in_words(plan))]
-        results = pliant_bench.simulated(8, "10gbit,1ms", "--params", "25.56M", "--reference", "none", *asked)["results"]
+        results = pliant_bench.simulated(
+            8, "10gbit,1ms", "--params", "25.56M", "--reference", "none", *asked
+        )["results"]
         for scheme, result in zip(exchange.ITS_SCHEMES, results, strict=True):
-            self.assertAlmostEqual(result["seconds"] / exchange.formula(scheme, 25.56e6, 0.01, 10), 1, delta=0.05)
+            self.assertAlmostEqual(
+                result["seconds"] / exchange.formula(scheme, 25.56e6, 0.01, 10), 1, delta=0.05
+            )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What every tool does with what it cannot use: it names the culprit on stderr, suggests the word that was meant, says nothing on stdout, leaves nothing
-behind, and ends with the documented status.
+"""What every tool does with what it cannot use: it names the culprit on stderr, suggests the word
+that was meant, says nothing on stdout, leaves nothing behind, and ends with the documented status.
 
-Usage: bad_input_test.py PLIANT_LAB PLIANT_BENCH PLIANT_PLAN   (with the package on PYTHONPATH)
-"""
+Usage: bad_input_test.py PLIANT_LAB PLIANT_BENCH PLIANT_PLAN   (with the package on PYTHONPATH)"""
+
 from __future__ import annotations
 
 import importlib.util
@@ -25,7 +25,15 @@ HEADER = {
     "type": "header", "t": 0, "format": "pliant-run-log", "version": 1, "name": "run", "started": 0, "mono": 0, "versions": {}, "command": [], "rank": 0, "world": 4,
     "lanes": 1, "parameters": 1000, "layout": "0" * 16, "options": {}, "optimizer": "sgd", "costs": json.dumps(COSTS), "buckets": [1000],
 }  # fmt: skip
-STEP = {"type": "step", "t": 1, "step": 0, "plan": "gradients dense", "epoch": 0, "whole": 0.02, "compute": 0.01}
+STEP = {
+    "type": "step",
+    "t": 1,
+    "step": 0,
+    "plan": "gradients dense",
+    "epoch": 0,
+    "whole": 0.02,
+    "compute": 0.01,
+}
 
 
 def lines(*objects: object) -> str:
@@ -91,16 +99,30 @@ ROWS = [
     # pliant-plan: what is typed
     row("plan", "", "--ranks: it is needed"),
     row("plan", PLAN + " --params 25.6MB", "--params"),
-    row("plan", "--params 1MB --ranks 4 --link 1gbit,1ms --compute 10ms", "--params: '1MB'", "25.6M"),
+    row(
+        "plan", "--params 1MB --ranks 4 --link 1gbit,1ms --compute 10ms", "--params: '1MB'", "25.6M"
+    ),
     row("plan", "--params 0 --ranks 4 --link 1gbit,1ms --compute 10ms", "--params: '0'"),
     row("plan", "--params 1M --ranks 0 --link 1gbit,1ms --compute 10ms", "--ranks: 0"),
     row("plan", "--params 1M --ranks 9999 --link 1gbit,1ms --compute 10ms", "--ranks: 9999"),
     row("plan", "--params 1M --ranks four --link 1gbit,1ms --compute 10ms", "--ranks", "four"),
-    row("plan", "--params 1M --ranks 4 --link 100mbps,1ms --compute 10ms", "--link", "'100mbps'", "'mbps' and 'MB' mean two things"),
+    row(
+        "plan",
+        "--params 1M --ranks 4 --link 100mbps,1ms --compute 10ms",
+        "--link",
+        "'100mbps'",
+        "'mbps' and 'MB' mean two things",
+    ),
     row("plan", "--params 1M --ranks 4 --link 100MB,1ms --compute 10ms", "--link", "'100MB'"),
     row("plan", "--params 1M --ranks 4 --link 1000,1ms --compute 10ms", "--link", "has no unit"),
-    row("plan", "--params 1M --ranks 4 --link 1gbit --compute 10ms", "--link: '1gbit' is not bandwidth,latency"),
-    row("plan", "--params 1M --ranks 4 --link 1gbit,1ms --compute 10", "--compute: '10' has no unit"),
+    row(
+        "plan",
+        "--params 1M --ranks 4 --link 1gbit --compute 10ms",
+        "--link: '1gbit' is not bandwidth,latency",
+    ),
+    row(
+        "plan", "--params 1M --ranks 4 --link 1gbit,1ms --compute 10", "--compute: '10' has no unit"
+    ),
     row("plan", "--params 1M --ranks 4 --link 1gbit,1ms --compute=-1ms", "--compute: '-1ms'"),
     row("plan", PLAN + " --plan 'gradients unoin'", "unknown word 'unoin'", "union"),
     row("plan", PLAN + " --plan 'gradients union density=1'", "density=1"),
@@ -116,14 +138,25 @@ ROWS = [
     # pliant-plan: files
     row("plan", "--params 1M --compute 10ms --links nowhere.toml", "nowhere.toml", "No such file"),
     row("plan", "--params 1M --compute 10ms --links empty", "--links: empty", "no [[host]]"),
-    row("plan", "--params 1M --compute 10ms --links hosts.unknown", "hosts.unknown", "'lnik'", "did you mean 'link'?"),
+    row(
+        "plan",
+        "--params 1M --compute 10ms --links hosts.unknown",
+        "hosts.unknown",
+        "'lnik'",
+        "did you mean 'link'?",
+    ),
     row("plan", "--params 1M --compute 10ms --links hosts.truncated", "hosts.truncated, line 1"),
     row("plan", "--params 1M --compute 10ms --links hosts.mbps", "hosts.mbps", "'100mbps'"),
     row("plan", "--params 1M --compute 10ms --links .", "'.' is a folder"),
     row("plan", PLAN.replace("none", "nowhere.json"), "--costs", "nowhere.json"),
     row("plan", PLAN.replace("none", "empty"), "--costs: 'empty'", "not JSON"),
     row("plan", PLAN.replace("none", "costs.truncated"), "--costs: 'costs.truncated'", "not JSON"),
-    row("plan", PLAN.replace("none", "costs.future"), "--costs: 'costs.future'", "version 2, this program reads 1"),
+    row(
+        "plan",
+        PLAN.replace("none", "costs.future"),
+        "--costs: 'costs.future'",
+        "version 2, this program reads 1",
+    ),
     row("plan", "--log nowhere.jsonl", "--log", "nowhere.jsonl"),
     row("plan", "--log empty", "--log: 'empty' is empty"),
     row("plan", "--log text", "--log: 'text', line 1", "no run log"),
@@ -143,8 +176,19 @@ ROWS = [
     row("bench", "--local 2 -b 1M -e 1K", "-e"),
     row("bench", "--local 2 -f 1", "-f"),
     row("bench", "--local 2 -n many", "--iters", "many"),
-    row("bench", "--local 2 --colective all", "unknown option '--colective'", "did you mean '--collective'?"),
-    row("bench", "--local 2 --collective all-redcue", "--collective", "'all-redcue'", "did you mean 'all-reduce'?"),
+    row(
+        "bench",
+        "--local 2 --colective all",
+        "unknown option '--colective'",
+        "did you mean '--collective'?",
+    ),
+    row(
+        "bench",
+        "--local 2 --collective all-redcue",
+        "--collective",
+        "'all-redcue'",
+        "did you mean 'all-reduce'?",
+    ),
     row("bench", "--local 2 --schedule rign", "--schedule", "'rign'", "did you mean 'ring'?"),
     row("bench", "--show rign", "--show", "'rign'"),
     row("bench", "--local 2 --scheme unoin", "--scheme", "'unoin'", "did you mean 'union'?"),
@@ -170,7 +214,13 @@ ROWS = [
     row("lab", "run --host 7=1mbit -- true", "--host", "7"),
     row("lab", "run --timeline nowhere.toml -- true", "nowhere.toml"),
     row("lab", "run --timeline wify -- true", "wify", "did you mean 'wifi'?"),
-    row("lab", "run --timeline timeline.unknown.toml -- true", "timeline.unknown.toml", "'likn'", "did you mean 'link'?"),
+    row(
+        "lab",
+        "run --timeline timeline.unknown.toml -- true",
+        "timeline.unknown.toml",
+        "'likn'",
+        "did you mean 'link'?",
+    ),
     row("lab", "run --timeline timeline.truncated.toml -- true", "timeline.truncated.toml"),
     row("lab", "run --timeline timeline.empty.toml -- true", "timeline.empty.toml"),
     row("lab", "run --timeline timeline.units.toml -- true", "timeline.units.toml", "unit"),
@@ -235,7 +285,14 @@ def there(module: str) -> bool:
 
 
 def run(row: Row, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*TOOLS[row.tool], *shlex.split(row.arguments)], capture_output=True, text=True, timeout=60, cwd=folder, stdin=subprocess.DEVNULL)
+    return subprocess.run(
+        [*TOOLS[row.tool], *shlex.split(row.arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 class BadInput(unittest.TestCase):
@@ -253,7 +310,11 @@ class BadInput(unittest.TestCase):
             for trace in ("Traceback", "terminate called", "what():", "core dumped"):
                 self.assertNotIn(trace, said)
             self.assertLess(len(done.stderr.splitlines()), 25, "that is more than anybody reads")
-            self.assertEqual({path.name: path.read_text() for path in folder.iterdir()}, FILES, "something was left behind")
+            self.assertEqual(
+                {path.name: path.read_text() for path in folder.iterdir()},
+                FILES,
+                "something was left behind",
+            )
 
     def test_programs(self) -> None:
         self.assertGreaterEqual(len(ROWS), 60)
@@ -276,7 +337,13 @@ class FullDisk(unittest.TestCase):
         cases = {"plan": PLAN, "bench": "--show ring", "lab": "timelines", "pliant": "--help"}
         for tool, arguments in cases.items():
             with self.subTest(tool), open("/dev/full", "w") as full:
-                done = subprocess.run([*TOOLS[tool], *shlex.split(arguments)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+                done = subprocess.run(
+                    [*TOOLS[tool], *shlex.split(arguments)],
+                    stdout=full,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    timeout=60,
+                )
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn("No space left", done.stderr)
                 self.assertNotIn("Traceback", done.stderr)
@@ -289,14 +356,18 @@ class Alike(unittest.TestCase):
         versions = set()
         for tool, command in TOOLS.items():
             for option in ("--help", "--version"):
-                done = subprocess.run([*command, option], capture_output=True, text=True, timeout=60)
+                done = subprocess.run(
+                    [*command, option], capture_output=True, text=True, timeout=60
+                )
                 self.assertEqual((done.returncode, done.stderr), (0, ""), (tool, option))
                 self.assertTrue(done.stdout)
             versions.add(done.stdout.split()[1])
         self.assertEqual(len(versions), 1, versions)
 
     def test_the_help_of_the_command_fits_on_a_screen(self) -> None:
-        text = subprocess.run([*TOOLS["pliant"], "--help"], capture_output=True, text=True, timeout=60).stdout.splitlines()
+        text = subprocess.run(
+            [*TOOLS["pliant"], "--help"], capture_output=True, text=True, timeout=60
+        ).stdout.splitlines()
         self.assertLessEqual(len(text), 24)
         self.assertLessEqual(max(map(len, text)), 80)
         self.assertTrue(all(line.startswith("  pliant ") for line in text[:3]), text[:3])
@@ -305,6 +376,13 @@ class Alike(unittest.TestCase):
 if __name__ == "__main__":
     lab, bench, plan = sys.argv[1:4]
     del sys.argv[1:4]
-    TOOLS |= {"lab": [lab], "bench": [bench], "plan": [plan], "pliant": [sys.executable, "-m", "pliant"]}
-    os.environ["PATH"] = os.pathsep.join([*(str(Path(tool).parent) for tool in (lab, bench, plan)), os.environ["PATH"]])
+    TOOLS |= {
+        "lab": [lab],
+        "bench": [bench],
+        "plan": [plan],
+        "pliant": [sys.executable, "-m", "pliant"],
+    }
+    os.environ["PATH"] = os.pathsep.join(
+        [*(str(Path(tool).parent) for tool in (lab, bench, plan)), os.environ["PATH"]]
+    )
     unittest.main()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Every option that a tool's --help names has its place in the manual, and the manual names no other; bash completes them.
+"""Every option that a tool's --help names has its place in the manual, and the manual names no
+other; bash completes them.
 
-Usage: manual_test.py PLIANT_LAB PLIANT_BENCH PLIANT_PLAN   (with the package on PYTHONPATH)
-"""
+Usage: manual_test.py PLIANT_LAB PLIANT_BENCH PLIANT_PLAN   (with the package on PYTHONPATH)"""
+
 from __future__ import annotations
 
 import importlib.util
@@ -17,14 +18,27 @@ from pathlib import Path
 
 MAN = Path(__file__).resolve().parents[2] / "man"
 OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
-LAB_COMMANDS = ["run", "mpirun", "shell", "exec", "set", "down", "up", "phase", "status", "timelines"]
+LAB_COMMANDS = [
+    "run",
+    "mpirun",
+    "shell",
+    "exec",
+    "set",
+    "down",
+    "up",
+    "phase",
+    "status",
+    "timelines",
+]
 PACKAGE = [sys.executable, "-m", "pliant"]
 # The commands whose help a page is about, and the module that they need.
 PAGES: dict[str, tuple[list[list[str]], str | None]] = {}
 
 
 def output(command: list[str], **environment: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=os.environ | environment)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env=os.environ | environment
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -41,7 +55,12 @@ def helped(command: list[str]) -> set[str]:
 def documented(page: Path) -> set[str]:
     lines = page.read_text().replace(r"\-", "-").splitlines()
     tags = [line for before, line in zip(lines, lines[1:]) if before == ".TP"]
-    return {option for tag in tags for option in OPTION.findall(re.sub(r'^\.\w+|\\f\w|"', " ", tag)) if option != "--"}
+    return {
+        option
+        for tag in tags
+        for option in OPTION.findall(re.sub(r'^\.\w+|\\f\w|"', " ", tag))
+        if option != "--"
+    }
 
 
 def there(module: str | None) -> bool:
@@ -63,8 +82,13 @@ class Manual(unittest.TestCase):
                 self.assertEqual(documented(MAN / page), options)
 
     def test_the_command_has_a_page_for_each_of_its_commands(self) -> None:
-        names = set(re.findall(r"^  ([a-z]+) {2,}", output([*PACKAGE, "--help"]), re.MULTILINE)) - {"pliant"}
-        self.assertEqual({f"pliant-{name}.1" for name in names} | {"pliant.1"}, {page.name for page in MAN.glob("*.1")})
+        names = set(re.findall(r"^  ([a-z]+) {2,}", output([*PACKAGE, "--help"]), re.MULTILINE)) - {
+            "pliant"
+        }
+        self.assertEqual(
+            {f"pliant-{name}.1" for name in names} | {"pliant.1"},
+            {page.name for page in MAN.glob("*.1")},
+        )
         text = (MAN / "pliant.1").read_text()
         for name in names:
             self.assertIn(f"pliant\\-{name} (1)", text)
@@ -72,7 +96,12 @@ class Manual(unittest.TestCase):
     @unittest.skipUnless(shutil.which("groff"), "no groff")
     def test_pages_are_good_roff(self) -> None:
         for page in MAN.glob("*.1"):
-            done = subprocess.run(["groff", "-man", "-ww", "-z", str(page)], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(
+                ["groff", "-man", "-ww", "-z", str(page)],
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
             self.assertEqual((done.returncode, done.stderr), (0, ""), page.name)
 
 
@@ -83,7 +112,11 @@ class Completion(unittest.TestCase):
             link = Path(folder) / "pliant"
             link.write_text(f'#!/bin/sh\nexec {sys.executable} -m pliant "$@"\n')
             link.chmod(0o755)
-            return set(output(["bash", "-c", script, "bash", *words], PATH=f"{folder}:{os.environ['PATH']}").split())
+            return set(
+                output(
+                    ["bash", "-c", script, "bash", *words], PATH=f"{folder}:{os.environ['PATH']}"
+                ).split()
+            )
 
     def test_words(self) -> None:
         self.assertEqual(self.complete("pliant", "d"), {"demo", "doctor"})
@@ -101,7 +134,9 @@ class Completion(unittest.TestCase):
 if __name__ == "__main__":
     lab, bench, plan = sys.argv[1:4]
     del sys.argv[1:4]
-    os.environ["PATH"] = os.pathsep.join([*(str(Path(tool).parent) for tool in (lab, bench, plan)), os.environ["PATH"]])
+    os.environ["PATH"] = os.pathsep.join(
+        [*(str(Path(tool).parent) for tool in (lab, bench, plan)), os.environ["PATH"]]
+    )
     PAGES |= {
         "pliant-plan.1": ([[plan]], None),
         "pliant-bench.1": ([[bench]], None),

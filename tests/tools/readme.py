@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The code blocks of README.md. `readme.py cpp` prints those in C++, as a file to compile: the includes, then each in a function of its own."""
+"""The code blocks of README.md. `readme.py cpp` prints those in C++, as a file to compile: the
+includes, then each in a function of its own."""
+
 from __future__ import annotations
 
 import re
@@ -16,7 +18,12 @@ def blocks(language: str) -> list[str]:
 
 
 def commands() -> list[str]:
-    return [line.split(" #")[0].strip() for block in blocks("") for line in block.splitlines() if line.strip()]
+    return [
+        line.split(" #")[0].strip()
+        for block in blocks("")
+        for line in block.splitlines()
+        if line.strip()
+    ]
 
 
 def as_functions(sources: list[str]) -> str:

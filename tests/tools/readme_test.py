@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The commands and the Python of README.md run as they stand there (the C++ is compiled and run by readme_cpp_test).
+"""The commands and the Python of README.md run as they stand there (the C++ is compiled and run by
+readme_cpp_test).
 
-Usage: readme_test.py BUILD_DIR   (with the package on PYTHONPATH)
-"""
+Usage: readme_test.py BUILD_DIR   (with the package on PYTHONPATH)"""
+
 from __future__ import annotations
 
 import os
@@ -43,7 +44,12 @@ class Commands(unittest.TestCase):
         for command in commands:
             with self.subTest(command), tempfile.TemporaryDirectory() as folder:
                 if command.startswith("make "):
-                    subprocess.run(["make", "-n", "-C", str(ROOT), *command.split()[1:]], check=True, capture_output=True, timeout=60)
+                    subprocess.run(
+                        ["make", "-n", "-C", str(ROOT), *command.split()[1:]],
+                        check=True,
+                        capture_output=True,
+                        timeout=60,
+                    )
                     continue
                 if command.startswith(NOT_HERE):
                     continue
@@ -54,7 +60,14 @@ class Commands(unittest.TestCase):
                 shown.chmod(0o755)
                 environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
                 line = command.replace("build/release", BUILD)
-                done = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=240, env=environment)
+                done = subprocess.run(
+                    ["bash", "-c", line],
+                    cwd=ROOT,
+                    capture_output=True,
+                    text=True,
+                    timeout=240,
+                    env=environment,
+                )
                 if done.returncode == MISSING and "lab" in command:
                     continue
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -75,13 +88,22 @@ class Python(unittest.TestCase):
         for block in readme.blocks("python"):
             with self.subTest(block):
                 before = PRELUDE if "import pliant" in block else PRELUDE + BEFORE
-                done = subprocess.run([sys.executable, "-c", before + block + A_STEP], capture_output=True, text=True, timeout=240)
+                done = subprocess.run(
+                    [sys.executable, "-c", before + block + A_STEP],
+                    capture_output=True,
+                    text=True,
+                    timeout=240,
+                )
                 self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Text(unittest.TestCase):
     def test_every_block_is_of_a_kind_that_is_run(self) -> None:
-        kinds = {line.removeprefix("```") for line in readme.README.read_text().splitlines() if line.startswith("```")}
+        kinds = {
+            line.removeprefix("```")
+            for line in readme.README.read_text().splitlines()
+            if line.startswith("```")
+        }
         self.assertLessEqual(kinds, {"", "python", "cpp"})
 
 

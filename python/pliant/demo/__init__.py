@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: MIT
-"""`pliant demo`: the same training twice, plain DDP and pliant, on a network that changes in mid-run."""
+"""`pliant demo`: the same training twice, plain DDP and pliant, on a network that changes in
+mid-run."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`pliant demo`: what Pliant does for training on a network that changes in mid-run, seen on this machine in a few minutes."""
+"""`pliant demo`: what Pliant does for training on a network that changes in mid-run, seen on this
+machine in a few minutes."""
 
 from __future__ import annotations
 
@@ -49,23 +50,59 @@ def parser() -> Parser:
         "Then the comparison, report.html and a picture.",
     )
     length = out.add_mutually_exclusive_group()
-    length.add_argument("--steps", type=int, metavar="N", help=f"of each run; {Settings.steps} unless told")
-    length.add_argument("--seconds", type=float, metavar="S", help="as many steps as plain DDP should do in half of this time")
-    length.add_argument("--quick", action="store_true", help=f"{QUICK_STEPS} steps: to see that it works, not how well")
-    out.add_argument("--hosts", type=int, default=Settings.hosts, metavar="N", help="ranks, each on a host of its own; %(default)s unless told")
-    out.add_argument("--seed", type=int, default=Settings.seed, metavar="N", help="of the model, the batches and the lab")
-    out.add_argument("--out", metavar="DIR", help="where logs, report and picture go; a new folder in the temporary one unless told")
-    out.add_argument("--no-lab", action="store_true", help="on loopback: the network is not emulated and does not change")
+    length.add_argument(
+        "--steps", type=int, metavar="N", help=f"of each run; {Settings.steps} unless told"
+    )
+    length.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="as many steps as plain DDP should do in half of this time",
+    )
+    length.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"{QUICK_STEPS} steps: to see that it works, not how well",
+    )
+    out.add_argument(
+        "--hosts",
+        type=int,
+        default=Settings.hosts,
+        metavar="N",
+        help="ranks, each on a host of its own; %(default)s unless told",
+    )
+    out.add_argument(
+        "--seed",
+        type=int,
+        default=Settings.seed,
+        metavar="N",
+        help="of the model, the batches and the lab",
+    )
+    out.add_argument(
+        "--out",
+        metavar="DIR",
+        help="where logs, report and picture go; a new folder in the temporary one unless told",
+    )
+    out.add_argument(
+        "--no-lab",
+        action="store_true",
+        help="on loopback: the network is not emulated and does not change",
+    )
     return out
 
 
 def main(arguments: Sequence[str]) -> int:
     try:
-        return _demo(_settings(parser().parse_args(list(arguments))), no_lab="--no-lab" in arguments)
+        return _demo(
+            _settings(parser().parse_args(list(arguments))), no_lab="--no-lab" in arguments
+        )
     except BadInput as error:
         return _complain(str(error), BAD_INPUT)
     except ModuleNotFoundError as error:
-        return _complain(f"the Python package {error.name} is not here: pip install {error.name}", SOMETHING_MISSING)
+        return _complain(
+            f"the Python package {error.name} is not here: pip install {error.name}",
+            SOMETHING_MISSING,
+        )
     except ImportError as error:
         return _complain(str(error), SOMETHING_MISSING)
     except JobFailed as error:
@@ -82,7 +119,11 @@ def _complain(text: str, code: int) -> int:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    for name, value, least, most in (("hosts", options.hosts, 2, MOST_HOSTS), ("steps", options.steps, 10, MOST_STEPS), ("seed", options.seed, 0, 2**31 - 1)):
+    for name, value, least, most in (
+        ("hosts", options.hosts, 2, MOST_HOSTS),
+        ("steps", options.steps, 10, MOST_STEPS),
+        ("seed", options.seed, 0, 2**31 - 1),
+    ):
         if value is not None and not least <= value <= most:
             raise BadInput(f"--{name} {value}: from {least} to {most}")
     settings = Settings(out="", hosts=options.hosts, seed=options.seed)
@@ -96,7 +137,8 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _folder(name: str | None) -> str:
-    """Absolute: ranks may run elsewhere. What an earlier demonstration left there is written over."""
+    """Absolute: ranks may run elsewhere. What an earlier demonstration left there is written
+    over."""
     if name is None:
         return tempfile.mkdtemp(prefix="pliant-demo-")
     path = Path(name).absolute()
@@ -106,7 +148,9 @@ def _folder(name: str | None) -> str:
         raise BadInput(f"--out {name}: {error.strerror}") from None
     if not os.access(path, os.W_OK):
         raise BadInput(f"--out {name}: may not be written")
-    (path / "truth.jsonl").unlink(missing_ok=True)  # one of another run would be laid behind this one's
+    (path / "truth.jsonl").unlink(
+        missing_ok=True
+    )  # one of another run would be laid behind this one's
     return str(path)
 
 
@@ -129,7 +173,8 @@ def _on_signal(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _train(settings: Settings, where: Place) -> dict[str, Event]:
-    # Twice what both runs should take, and a minute to start: busy machines are slower, and a lab that hangs must end.
+    # Twice what both runs should take, and a minute to start: busy machines are slower, and a lab
+    # that hangs must end.
     limit = 60 + 4 * settings.expected_seconds() + 0.5 * settings.steps
     done: dict[str, Event] = {}
     with progress.make(settings) as shown:
@@ -153,9 +198,17 @@ def _introduction(settings: Settings, where: Place) -> list[str]:
     what = f"{settings.hosts} hosts, {settings.steps} steps of each method."
     if where.lab is None:
         reason = where.missing.replace("\n", "\n  ")
-        return [f"{what} Not in the lab ({reason}): on loopback, where the network is fast and does not change."]
-    phases = "; ".join(f"from step {settings.first_step(phase)} {phase.name}, {settings.rate_mbit(phase):.0f} Mbit/s and {phase.delay_ms:g} ms" for phase in PHASES)
-    return [what, f"The network: {phases}. Should take about {2 * settings.expected_seconds():.0f} s at most."]
+        return [
+            f"{what} Not in the lab ({reason}): on loopback, where the network is fast and does not change."
+        ]
+    phases = "; ".join(
+        f"from step {settings.first_step(phase)} {phase.name}, {settings.rate_mbit(phase):.0f} Mbit/s and {phase.delay_ms:g} ms"
+        for phase in PHASES
+    )
+    return [
+        what,
+        f"The network: {phases}. Should take about {2 * settings.expected_seconds():.0f} s at most.",
+    ]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""From the two logs: the table people read, the report, the picture, and the same figures as JSON."""
+"""From the two logs: the table people read, the report, the picture, and the same figures as
+JSON."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class Outcome:
 
 
 def outcome(settings: Settings, done: Mapping[str, Event]) -> Outcome:
-    """Reads the logs and writes report.html, headline.png (where matplotlib is) and figures.json beside them."""
+    """Reads the logs and writes report.html, headline.png (where matplotlib is) and figures.json
+    beside them."""
     out = Path(settings.out)
     logs = [runlog.read(out / f"{name}.jsonl") for name in TITLES]
     truth = truth_log.read(truth_path(settings)) if truth_path(settings).exists() else None
@@ -54,16 +56,28 @@ def outcome(settings: Settings, done: Mapping[str, Event]) -> Outcome:
     except picture.NoMatplotlib:
         image = None
     sentence = " ".join(verdict.of_comparison(comparison, runs))
-    write_text(out / "figures.json", json.dumps({"verdict": sentence, "rows": [vars(row) for row in rows], "done": dict(done)}, indent=1) + "\n")
+    write_text(
+        out / "figures.json",
+        json.dumps(
+            {"verdict": sentence, "rows": [vars(row) for row in rows], "done": dict(done)}, indent=1
+        )
+        + "\n",
+    )
     return Outcome(sentence, rows, out / "report.html", image, out / "figures.json")
 
 
-def _rows(runs: list[Figures], comparison: Comparison, seconds: list[float], done: list[Event]) -> list[Row]:
+def _rows(
+    runs: list[Figures], comparison: Comparison, seconds: list[float], done: list[Event]
+) -> list[Row]:
     plain, ours = runs
     rows = []
     if comparison.target is not None:
         times = [goal.seconds for goal in comparison.goals]
-        rows.append(_timed(f"time to {comparison.value} {words.number(comparison.target)}", times[0], times[1]))
+        rows.append(
+            _timed(
+                f"time to {comparison.value} {words.number(comparison.target)}", times[0], times[1]
+            )
+        )
     rows.append(_timed("time in all", seconds[0], seconds[1]))
     stretches = {stretch.phase: stretch for stretch in ours.phases}
     for stretch in plain.phases:
@@ -71,7 +85,11 @@ def _rows(runs: list[Figures], comparison: Comparison, seconds: list[float], don
             rows.append(_timed(f"  per step, {stretch.phase}", stretch.step_time, other.step_time))
     sent = [each["bytes"] for each in done]
     if None not in sent:
-        rows.append(Row("sent by host 0", words.size(sent[0]), words.size(sent[1]), _times(sent[0], sent[1])))
+        rows.append(
+            Row(
+                "sent by host 0", words.size(sent[0]), words.size(sent[1]), _times(sent[0], sent[1])
+            )
+        )
     rows.append(Row("accuracy in the end", *(f"{100 * each['accuracy']:.1f} %" for each in done)))
     rows.append(Row("loss in the end", *(f"{each['loss']:.3f}" for each in done)))
     rows.append(Row("plans", "dense", _plans(ours)))
@@ -88,4 +106,7 @@ def _times(plain: float | None, ours: float | None) -> str:
 
 def _plans(run: Figures) -> str:
     shown = [f"{words.percent(plan.share)} {plan.plan}" for plan in run.plans[:PLANS_SHOWN]]
-    return "\n".join(shown + ([f"and {len(run.plans) - PLANS_SHOWN} more"] if len(run.plans) > PLANS_SHOWN else []))
+    return "\n".join(
+        shown
+        + ([f"and {len(run.plans) - PLANS_SHOWN} more"] if len(run.plans) > PLANS_SHOWN else [])
+    )

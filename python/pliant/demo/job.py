@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""One rank: `python -m pliant.demo.job SETTINGS`. Trains the same model from the same start twice, plain DDP and then with Pliant. Rank 0
-moves the network from phase to phase at the same steps in both, judges the model, and tells the demonstration how far it is (events)."""
+"""One rank: `python -m pliant.demo.job SETTINGS`. Trains the same model from the same start twice,
+plain DDP and then with Pliant. Rank 0 moves the network from phase to phase at the same steps in
+both, judges the model, and tells the demonstration how far it is (events)."""
 
 from __future__ import annotations
 
@@ -50,7 +51,12 @@ class Plain:
         self._log: PlainLog | None = None
         if dist.get_rank() == 0:
             parameters = sum(parameter.numel() for parameter in ddp.parameters())
-            self._log = PlainLog(path, world=dist.get_world_size(), parameters=parameters, learning_rate=LEARNING_RATE)
+            self._log = PlainLog(
+                path,
+                world=dist.get_world_size(),
+                parameters=parameters,
+                learning_rate=LEARNING_RATE,
+            )
 
     def begin_step(self) -> None:
         if self._log is not None:
@@ -130,10 +136,14 @@ class Rank:
             method.phase(self.begins[step])
 
     def _step(self, step: int, ddp: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Forward, a pause, backward: together they take the compute that the settings say, if they can."""
+        """Forward, a pause, backward: together they take the compute that the settings say, if they
+        can."""
         begin = time.monotonic()
         optimizer.zero_grad(set_to_none=True)
-        loss = model.loss_of(ddp, data.batch(self.data.train, BATCH, rank=self.rank, step=step, seed=self.settings.seed))
+        loss = model.loss_of(
+            ddp,
+            data.batch(self.data.train, BATCH, rank=self.rank, step=step, seed=self.settings.seed),
+        )
         # Backward takes about twice as long as forward.
         rest = self.settings.compute - 3 * (time.monotonic() - begin)
         if rest > 0:
@@ -147,7 +157,9 @@ class Rank:
         with method.base():
             loss, accuracy = model.judge(network, self.data.test, JUDGED_IMAGES)
         method.note(loss=loss, accuracy=accuracy)
-        self._say("progress", method.name, step=steps, loss=loss, accuracy=accuracy, plan=method.plan())
+        self._say(
+            "progress", method.name, step=steps, loss=loss, accuracy=accuracy, plan=method.plan()
+        )
 
     def _finish(self, method: Method, network: nn.Module, sent: int | None) -> None:
         if self.rank == 0:
@@ -160,7 +172,8 @@ class Rank:
 
 
 def device_bytes() -> int | None:
-    """Sent by this host of the lab so far; None outside the lab, where all ranks share one device with everybody else."""
+    """Sent by this host of the lab so far; None outside the lab, where all ranks share one device
+    with everybody else."""
     if not os.environ.get("PLIANT_LAB_CONTROL"):
         return None
     for line in Path("/proc/self/net/dev").read_text().splitlines():
@@ -176,7 +189,10 @@ def main() -> None:
     dist.init_process_group("gloo")
     rank = Rank(settings)
     if rank.rank == 0:
-        print(EVENT + json.dumps({"event": "data", "name": rank.data.name, "real": rank.data.real}), flush=True)
+        print(
+            EVENT + json.dumps({"event": "data", "name": rank.data.name, "real": rank.data.real}),
+            flush=True,
+        )
     for name in (PLAIN, PLIANT):
         rank.train(name)
     dist.destroy_process_group()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Starts the ranks, in the lab or on loopback, and passes on what rank 0 says, event by event. Whatever ends it, nothing stays behind."""
+"""Starts the ranks, in the lab or on loopback, and passes on what rank 0 says, event by event.
+Whatever ends it, nothing stays behind."""
 
 from __future__ import annotations
 
@@ -46,17 +47,25 @@ def place(no_lab: bool) -> Place:
     if lab is None:
         return Place(None, "pliant-lab is not here (a C++ tool: `make release` builds it)")
     try:
-        tried = subprocess.run([lab, "run", "--hosts", "2", "--timeout", "20s", "--", "true"], capture_output=True, text=True, timeout=40)
+        tried = subprocess.run(
+            [lab, "run", "--hosts", "2", "--timeout", "20s", "--", "true"],
+            capture_output=True,
+            text=True,
+            timeout=40,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return Place(None, f"pliant-lab does not run here: {error}")
     if tried.returncode:
-        return Place(None, tried.stderr.strip() or f"pliant-lab ends with status {tried.returncode}")
+        return Place(
+            None, tried.stderr.strip() or f"pliant-lab ends with status {tried.returncode}"
+        )
     return Place(lab)
 
 
 @dataclass
 class Job:
-    """Processes, each the leader of a session of its own, so that all it started can be ended with it."""
+    """Processes, each the leader of a session of its own, so that all it started can be ended with
+    it."""
 
     processes: list[subprocess.Popen[str]]
     output: Path  # what ranks write that is no event
@@ -108,12 +117,16 @@ class Job:
                 raise JobFailed(self._text(f"a rank ended with status {status}"))
 
     def _text(self, what: str) -> str:
-        return "\n  ".join([f"{what}; what the ranks said is in {self.output}, and its end is", *self.last_lines])
+        return "\n  ".join(
+            [f"{what}; what the ranks said is in {self.output}, and its end is", *self.last_lines]
+        )
 
 
 def start(where: Place, settings: Settings, seconds: float) -> Job:
     job = [sys.executable, "-m", "pliant.demo.job", settings.to_json()]
-    return _in_the_lab(where.lab, job, settings, seconds) if where.lab else _on_loopback(job, settings)
+    return (
+        _in_the_lab(where.lab, job, settings, seconds) if where.lab else _on_loopback(job, settings)
+    )
 
 
 def truth_path(settings: Settings) -> Path:
@@ -127,8 +140,34 @@ def output_path(settings: Settings) -> Path:
 def _in_the_lab(lab: str, job: Sequence[str], settings: Settings, seconds: float) -> Job:
     timeline = Path(settings.out) / "timeline.toml"
     timeline.write_text(settings.timeline())
-    options = ["--hosts", str(settings.hosts), "--timeline", str(timeline), "--by-name", "--truth", str(truth_path(settings))]
-    return Job([_popen([lab, "run", *options, "--seed", str(settings.seed), "--timeout", f"{seconds:.0f}s", "--", *job], {})], output_path(settings))
+    options = [
+        "--hosts",
+        str(settings.hosts),
+        "--timeline",
+        str(timeline),
+        "--by-name",
+        "--truth",
+        str(truth_path(settings)),
+    ]
+    return Job(
+        [
+            _popen(
+                [
+                    lab,
+                    "run",
+                    *options,
+                    "--seed",
+                    str(settings.seed),
+                    "--timeout",
+                    f"{seconds:.0f}s",
+                    "--",
+                    *job,
+                ],
+                {},
+            )
+        ],
+        output_path(settings),
+    )
 
 
 def _on_loopback(job: Sequence[str], settings: Settings) -> Job:
@@ -138,7 +177,13 @@ def _on_loopback(job: Sequence[str], settings: Settings) -> Job:
     started = Job([], output_path(settings))
     try:
         for rank in range(settings.hosts):
-            place = {"RANK": str(rank), "WORLD_SIZE": str(settings.hosts), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
+            place = {
+                "RANK": str(rank),
+                "WORLD_SIZE": str(settings.hosts),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": port,
+                "GLOO_SOCKET_IFNAME": "lo",
+            }
             started.processes.append(_popen(job, place))
     except BaseException:
         started.end()
@@ -148,7 +193,16 @@ def _on_loopback(job: Sequence[str], settings: Settings) -> Job:
 
 def _popen(command: Sequence[str], more: dict[str, str]) -> subprocess.Popen[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", **more}
-    return subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
 
 
 def _pump(stream: IO[str], lines: queue.Queue[str | None]) -> None:

@@ -10,7 +10,8 @@ from pliant.demo.data import CLASSES, Images
 
 
 def cnn(seed: int) -> nn.Module:
-    """206,922 parameters, nearly all of them in one layer: little to compute, much to exchange, as large models are on large machines."""
+    """206,922 parameters, nearly all of them in one layer: little to compute, much to exchange, as
+    large models are on large machines."""
     torch.manual_seed(seed)
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, stride=2, padding=1),
@@ -28,14 +29,17 @@ def loss_of(model: nn.Module, batch: tuple[torch.Tensor, torch.Tensor]) -> torch
     return nn.functional.cross_entropy(model(batch[0]), batch[1])
 
 
-def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: tuple[torch.Tensor, torch.Tensor]) -> None:
+def train_step(
+    model: nn.Module, optimizer: torch.optim.Optimizer, batch: tuple[torch.Tensor, torch.Tensor]
+) -> None:
     optimizer.zero_grad(set_to_none=True)
     torch.autograd.backward(loss_of(model, batch))
     optimizer.step()
 
 
 def judge(model: nn.Module, images: Images, count: int | None = None) -> tuple[float, float]:
-    """(loss, accuracy) on the first `count` images. Pass the module inside DDP: nothing is communicated."""
+    """(loss, accuracy) on the first `count` images. Pass the module inside DDP: nothing is
+    communicated."""
     count = len(images) if count is None else min(count, len(images))
     loss = right = 0.0
     was_training = model.training

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A run log (docs/formats/run-log.md) of plain DDP, which has no averager to write one: when steps ended, what the host sent, what was noted."""
+"""A run log (docs/formats/run-log.md) of plain DDP, which has no averager to write one: when steps
+ended, what the host sent, what was noted."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ class PlainLog:
     def __init__(self, path: Path, *, world: int, parameters: int, learning_rate: float) -> None:
         import torch
 
-        self._file = path.open("w", encoding="utf-8", buffering=1)  # by lines: a crash costs the last one at most
+        self._file = path.open(
+            "w", encoding="utf-8", buffering=1
+        )  # by lines: a crash costs the last one at most
         self._begin = time.monotonic()
         self._step = 0  # steps begun
         self._began = self._begin
@@ -44,8 +47,8 @@ class PlainLog:
         )
 
     def begin_step(self, sent: int | None) -> None:
-        """The step before has ended: it lasted until now. sent: by the host's network device so far, headers of packets included; None
-        where it is not known."""
+        """The step before has ended: it lasted until now. sent: by the host's network device so
+        far, headers of packets included; None where it is not known."""
         self._end_step(time.monotonic(), sent)
         self._step += 1
         self._began = time.monotonic()
@@ -59,7 +62,14 @@ class PlainLog:
 
     def close(self, sent: int | None) -> None:
         self._end_step(None, sent)
-        summary = {"plan": PLAN, "steps": self._step, "exchanges": self._step, "bytes": self._bytes, "control_bytes": 0, "voids": 0}
+        summary = {
+            "plan": PLAN,
+            "steps": self._step,
+            "exchanges": self._step,
+            "bytes": self._bytes,
+            "control_bytes": 0,
+            "voids": 0,
+        }
         self._write("end", step=self._step, status="closed", error=None, summary=summary)
         self._file.close()
 
@@ -72,10 +82,37 @@ class PlainLog:
             return
         moved = None if sent is None or self._sent is None else sent - self._sent
         self._bytes += moved or 0
-        unknown: dict[str, Any] = dict.fromkeys(("compute", "exposed", "coding", "predicted", "seen", "link", "dense_step", "updated", "gain", "residual_ratio"))
+        unknown: dict[str, Any] = dict.fromkeys(
+            (
+                "compute",
+                "exposed",
+                "coding",
+                "predicted",
+                "seen",
+                "link",
+                "dense_step",
+                "updated",
+                "gain",
+                "residual_ratio",
+            )
+        )
         whole = None if now is None else now - self._began
         step = self._step - 1
-        self._write("step", step=step, plan=PLAN, epoch=0, round=step, whole=whole, bytes=moved, control_bytes=0, void=False, exchanges=[], **unknown)
+        self._write(
+            "step",
+            step=step,
+            plan=PLAN,
+            epoch=0,
+            round=step,
+            whole=whole,
+            bytes=moved,
+            control_bytes=0,
+            void=False,
+            exchanges=[],
+            **unknown,
+        )
 
     def _write(self, type: str, **keys: object) -> None:
-        self._file.write(json.dumps({"type": type, "t": time.monotonic() - self._begin, **keys}) + "\n")
+        self._file.write(
+            json.dumps({"type": type, "t": time.monotonic() - self._begin, **keys}) + "\n"
+        )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""How far the two runs are: a bar each with the time left on a terminal, else a line now and then. On standard error."""
+"""How far the two runs are: a bar each with the time left on a terminal, else a line now and then.
+On standard error."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ TITLES = {"plain-ddp": "plain DDP", "pliant": "Pliant"}
 
 class Progress(Protocol):
     def __enter__(self) -> Progress: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
     def say(self, text: str) -> None: ...
     def take(self, event: Event) -> None: ...
 
@@ -40,7 +46,12 @@ class Lines:
     def __enter__(self) -> Lines:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         pass
 
     def say(self, text: str) -> None:
@@ -53,7 +64,9 @@ class Lines:
         if tenth > self._tenths.get(method, 0):
             self._tenths[method] = tenth
             left = (time.monotonic() - begun) / step * (self._steps - step)
-            self.say(f"{TITLES[method]:9}  step {step} of {self._steps}  {state(event)}  about {left:.0f} s left  ({event['plan']})")
+            self.say(
+                f"{TITLES[method]:9}  step {step} of {self._steps}  {state(event)}  about {left:.0f} s left  ({event['plan']})"
+            )
 
 
 class Bars:
@@ -62,15 +75,33 @@ class Bars:
         from rich.console import Console
 
         self._steps = settings.steps
-        columns = [bars.TextColumn("{task.description:9}"), bars.BarColumn(), bars.MofNCompleteColumn(), bars.TextColumn("{task.fields[state]}")]
-        self._bars = bars.Progress(*columns, bars.TextColumn("left"), bars.TimeRemainingColumn(), console=Console(stderr=True))
-        self._tasks = {name: self._bars.add_task(title, total=self._steps, start=False, state="") for name, title in TITLES.items()}
+        columns = [
+            bars.TextColumn("{task.description:9}"),
+            bars.BarColumn(),
+            bars.MofNCompleteColumn(),
+            bars.TextColumn("{task.fields[state]}"),
+        ]
+        self._bars = bars.Progress(
+            *columns,
+            bars.TextColumn("left"),
+            bars.TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self._tasks = {
+            name: self._bars.add_task(title, total=self._steps, start=False, state="")
+            for name, title in TITLES.items()
+        }
 
     def __enter__(self) -> Bars:
         self._bars.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._bars.stop()
 
     def say(self, text: str) -> None:

@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""What one demonstration is: how many hosts and steps, and a network whose phases begin at given steps, alike for both methods.
+"""What one demonstration is: how many hosts and steps, and a network whose phases begin at given
+steps, alike for both methods.
 
-The network is scaled to the model, as small models on fast emulated links would hide what large ones meet on real links. Plain DDP moves
-2 (N-1)/N of the model's bytes in and out of each host in every step; `rate` of a phase is such that this takes the stated multiple of
-the step's compute.
-"""
+The network is scaled to the model, as small models on fast emulated links would hide what large
+ones meet on real links. Plain DDP moves 2 (N-1)/N of the model's bytes in and out of each host in
+every step; `rate` of a phase is such that this takes the stated multiple of the step's compute."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
 
-# The learning rate is tuned for plain DDP: of those that `python -m pliant.demo.tune` tries it has the lowest loss, over three seeds.
+# The learning rate is tuned for plain DDP: of those that `python -m pliant.demo.tune` tries it has
+# the lowest loss, over three seeds.
 LEARNING_RATE = 0.1
 MOMENTUM = 0.9
 BATCH = 32  # images of each host and step
 MODEL_BYTES = 4 * 206_922  # float32; of the CNN in model.py
 
-# Every host's forward and backward take at least this long: they run, and the rest is waited. Two cores that play four hosts and the
-# network between them would otherwise show how busy they are, not what the network costs.
+# Every host's forward and backward take at least this long: they run, and the rest is waited. Two
+# cores that play four hosts and the network between them would otherwise show how busy they are,
+# not what the network costs.
 COMPUTE_SECONDS = 0.020
 
 JUDGEMENTS = 40  # how often loss and accuracy on held-back images are noted, over the run
@@ -33,7 +35,8 @@ class Phase:
     delay_ms: float  # one way
 
 
-# A local network; then one that is far and shared, where plain DDP mostly waits; then half of it comes back.
+# A local network; then one that is far and shared, where plain DDP mostly waits; then half of it
+# comes back.
 PHASES = (Phase("lan", 0.0, 0.5, 0.2), Phase("wan", 0.2, 3.5, 5.0), Phase("mending", 0.7, 1.0, 2.0))
 
 
@@ -60,7 +63,8 @@ class Settings:
         return f"{self.rate_mbit(phase):.0f}mbit,{phase.delay_ms:g}ms"
 
     def expected_seconds(self) -> float:
-        """Of plain DDP's training: compute, bytes, and a message's delay there and back for each hop of the ring's two rounds."""
+        """Of plain DDP's training: compute, bytes, and a message's delay there and back for each
+        hop of the ring's two rounds."""
         total = 0.0
         ends = [self.first_step(phase) for phase in PHASES[1:]] + [self.steps]
         for phase, end in zip(PHASES, ends, strict=True):

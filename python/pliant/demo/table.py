@@ -22,7 +22,10 @@ def show(outcome: Outcome, in_the_lab: bool) -> None:
         table.add_row(row.what, row.plain, row.pliant, row.ratio)
     console.print(outcome.verdict, markup=False)
     if not in_the_lab:
-        console.print("On loopback there is little to gain: this shows that it works, not what it is for.", markup=False)
+        console.print(
+            "On loopback there is little to gain: this shows that it works, not what it is for.",
+            markup=False,
+        )
     console.print(table)
     console.print(f"report   {outcome.report}", markup=False, soft_wrap=True)
     if outcome.picture is not None:

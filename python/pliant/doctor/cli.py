@@ -23,7 +23,9 @@ class _Parser(argparse.ArgumentParser):
         words = message.split()
         if message.startswith("unrecognized arguments: "):
             near = get_close_matches(words[2].partition("=")[0], self._option_string_actions, n=1)
-            message = f"unknown {'option' if words[2].startswith('-') else 'word'} '{words[2]}'" + (f", did you mean '{near[0]}'?" if near else "")
+            message = f"unknown {'option' if words[2].startswith('-') else 'word'} '{words[2]}'" + (
+                f", did you mean '{near[0]}'?" if near else ""
+            )
         print(f"pliant doctor: {message} (see pliant doctor --help)", file=sys.stderr)
         sys.exit(_BAD_INPUT)
 
@@ -35,7 +37,12 @@ def parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0 if pliant.attach() works here, 6 if not.",
         allow_abbrev=False,
     )
-    made.add_argument("--link", default="1gbit,50ms", metavar="RATE,DELAY", help="the link that TCP's buffers are judged for, delay one way [1gbit,50ms]")
+    made.add_argument(
+        "--link",
+        default="1gbit,50ms",
+        metavar="RATE,DELAY",
+        help="the link that TCP's buffers are judged for, delay one way [1gbit,50ms]",
+    )
     made.add_argument("--json", action="store_true", help="print one JSON document")
     return made
 
@@ -53,7 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print("pliant doctor: trying two ranks ...", file=sys.stderr)
     findings = [*training.check(), *machine.check(), *network.check(link)]
     if options.json:
-        document = {"pliant_doctor": _FORMAT, "can_attach": can_attach(findings), "verdict": verdict(findings), "findings": [finding.as_json() for finding in findings]}
+        document = {
+            "pliant_doctor": _FORMAT,
+            "can_attach": can_attach(findings),
+            "verdict": verdict(findings),
+            "findings": [finding.as_json() for finding in findings],
+        }
         print(json.dumps(document, indent=1))
     else:
         print(as_table(findings, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))

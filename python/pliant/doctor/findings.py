@@ -23,7 +23,13 @@ class State(Enum):
     """`pliant.attach` will not work."""
 
 
-_COLOURS = {State.OK: "32", State.NOTE: "0", State.ADVICE: "33", State.MISSING: "33", State.BROKEN: "31;1"}
+_COLOURS = {
+    State.OK: "32",
+    State.NOTE: "0",
+    State.ADVICE: "33",
+    State.MISSING: "33",
+    State.BROKEN: "31;1",
+}
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,11 @@ def verdict(findings: Sequence[Finding]) -> str:
     if broken:
         return f"pliant.attach() will not work here: {', '.join(broken)}"
     count = {state: sum(finding.state is state for finding in findings) for state in State}
-    rest = [f"{count[state]} {words}" for state, words in ((State.MISSING, "missing beside it"), (State.ADVICE, "with advice")) if count[state]]
+    rest = [
+        f"{count[state]} {words}"
+        for state, words in ((State.MISSING, "missing beside it"), (State.ADVICE, "with advice"))
+        if count[state]
+    ]
     return "pliant.attach() works here" + (f" ({', '.join(rest)})" if rest else "")
 
 
@@ -65,7 +75,9 @@ def as_table(findings: Sequence[Finding], *, colour: bool) -> str:
         state = f"{finding.state.value:8}"
         if colour:
             state = f"\033[{_COLOURS[finding.state]}m{state}\033[0m"
-        text = textwrap.wrap(finding.found, width - indent, break_long_words=False, break_on_hyphens=False) or [""]
+        text = textwrap.wrap(
+            finding.found, width - indent, break_long_words=False, break_on_hyphens=False
+        ) or [""]
         lines.append(f"  {state} {finding.name:{indent - 12}} {text[0]}")
         lines += [" " * indent + line for line in text[1:]]
         # What is to be typed stays in one piece, however wide the terminal is.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The main job: can `pliant.attach` run? Two ranks of trial.py find out, in processes of their own, so that whatever is wrong
-with torch or the binding, be it a crash, is a finding and not the end of the doctor."""
+"""The main job: can `pliant.attach` run? Two ranks of trial.py find out, in processes of their own,
+so that whatever is wrong with torch or the binding, be it a crash, is a finding and not the end of
+the doctor."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ _RANKS = 2
 _TRIAL_SECONDS = 120.0
 _GRACE_SECONDS = 5.0
 
-_REBUILD = "pip install --no-build-isolation --force-reinstall --no-deps .   (in a checkout of pliant)"
+_REBUILD = (
+    "pip install --no-build-isolation --force-reinstall --no-deps .   (in a checkout of pliant)"
+)
 
 
 def check() -> list[Finding]:
@@ -42,18 +45,29 @@ def run_trial() -> dict[str, Any]:
                 known.update(json.loads(line))
             if process.returncode != 0 and "died" not in known:
                 known["died"] = _how(process.returncode)
-                known["last_words"] = (folder / f"said{rank}").read_text(errors="replace").strip().splitlines()[-1:]
+                known["last_words"] = (
+                    (folder / f"said{rank}").read_text(errors="replace").strip().splitlines()[-1:]
+                )
         return known
 
 
 def _start(rank: int, folder: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pliant.doctor.trial", str(rank), str(_RANKS), str(folder / "store"), str(folder / f"facts{rank}")]
+    command = [
+        sys.executable,
+        "-m",
+        "pliant.doctor.trial",
+        str(rank),
+        str(_RANKS),
+        str(folder / "store"),
+        str(folder / f"facts{rank}"),
+    ]
     with (folder / f"said{rank}").open("wb") as said:
         return subprocess.Popen(command, stdout=said, stderr=said, env=_environment())
 
 
 def _wait(ranks: list[subprocess.Popen[bytes]]) -> None:
-    """Until all have ended; not for long once one has failed, for the other then waits for it in vain."""
+    """Until all have ended; not for long once one has failed, for the other then waits for it in
+    vain."""
     deadline = time.monotonic() + _TRIAL_SECONDS
     while any(rank.poll() is None for rank in ranks):
         if any(rank.poll() for rank in ranks):
@@ -67,11 +81,19 @@ def _wait(ranks: list[subprocess.Popen[bytes]]) -> None:
 def _environment() -> dict[str, str]:
     """The package that this is, wherever it lies, and one thread a rank."""
     package = str(Path(__file__).parents[2])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")])), "OMP_NUM_THREADS": "1"}
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")])),
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 def _how(status: int) -> str:
-    return f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
+    return (
+        f"ended by {signal.Signals(-status).name}"
+        if status < 0
+        else f"ended with exit status {status}"
+    )
 
 
 def _python() -> Finding:
@@ -84,41 +106,115 @@ def _python() -> Finding:
 def _torch(facts: dict[str, Any]) -> list[Finding]:
     if "torch" not in facts:
         why = facts.get("torch_error", facts.get("died", "it could not be imported"))
-        return [Finding(_AREA, "torch", State.BROKEN, str(why), f"{sys.executable} -m pip install torch   (then pliant: its binding is built for one torch)")]
-    found = [Finding(_AREA, "torch", State.OK, f"{facts['torch']} ({facts['threads']} threads{', CUDA ' + facts['cuda'] if facts.get('cuda') else ''})")]
+        return [
+            Finding(
+                _AREA,
+                "torch",
+                State.BROKEN,
+                str(why),
+                f"{sys.executable} -m pip install torch   (then pliant: its binding is built for one torch)",
+            )
+        ]
+    found = [
+        Finding(
+            _AREA,
+            "torch",
+            State.OK,
+            f"{facts['torch']} ({facts['threads']} threads{', CUDA ' + facts['cuda'] if facts.get('cuda') else ''})",
+        )
+    ]
     backends = facts.get("backends")
     if not backends:
-        return [*found, Finding(_AREA, "torch.distributed", State.BROKEN, "this torch was built without it", "install a torch with USE_DISTRIBUTED=1; the wheels have it")]
+        return [
+            *found,
+            Finding(
+                _AREA,
+                "torch.distributed",
+                State.BROKEN,
+                "this torch was built without it",
+                "install a torch with USE_DISTRIBUTED=1; the wheels have it",
+            ),
+        ]
     there = [name for name, here in backends.items() if here]
     lacking = [name for name, here in backends.items() if not here]
     state = State.OK if backends.get("gloo") else State.BROKEN
     text = f"{', '.join(there) or 'none'}" + (f"; without {', '.join(lacking)}" if lacking else "")
-    fix = "" if backends.get("gloo") else "pliant exchanges over Gloo: install a torch that has it; the wheels do"
+    fix = (
+        ""
+        if backends.get("gloo")
+        else "pliant exchanges over Gloo: install a torch that has it; the wheels do"
+    )
     return [*found, Finding(_AREA, "backends", state, text, fix)]
 
 
 def _binding(facts: dict[str, Any]) -> list[Finding]:
     if "torch" not in facts:
-        return [Finding(_AREA, "binding", State.BROKEN, "cannot be loaded without torch", "see torch, above")]
+        return [
+            Finding(
+                _AREA, "binding", State.BROKEN, "cannot be loaded without torch", "see torch, above"
+            )
+        ]
     if "binding_error" in facts:
         return [Finding(_AREA, "binding", State.BROKEN, facts["binding_error"], _REBUILD)]
     if "binding" not in facts:
-        return [Finding(_AREA, "binding", State.BROKEN, f"loading it: {facts.get('died', 'no answer')} {' '.join(facts.get('last_words', []))}".strip(), _REBUILD)]
+        return [
+            Finding(
+                _AREA,
+                "binding",
+                State.BROKEN,
+                f"loading it: {facts.get('died', 'no answer')} {' '.join(facts.get('last_words', []))}".strip(),
+                _REBUILD,
+            )
+        ]
     built = f"{facts['binding']}, {facts['compiler']}, {facts['build_type'] or 'no build type'}, for torch {facts['built_for']}"
     slow = facts["build_type"] not in ("Release", "RelWithDebInfo", "MinSizeRel")
-    findings = [Finding(_AREA, "binding", State.ADVICE if slow else State.OK, built, "build it optimised: cmake -DCMAKE_BUILD_TYPE=Release" if slow else "")]
+    findings = [
+        Finding(
+            _AREA,
+            "binding",
+            State.ADVICE if slow else State.OK,
+            built,
+            "build it optimised: cmake -DCMAKE_BUILD_TYPE=Release" if slow else "",
+        )
+    ]
     targets = facts["simd"]
     scalar = targets[0] in ("EMU128", "SCALAR")
     findings.append(
-        Finding(_AREA, "SIMD", State.ADVICE if scalar else State.OK, f"{targets[0]} in use" + (f"; also {', '.join(targets[1:])}" if targets[1:] else ""), "this CPU has no instructions that the kernels know: selecting will be slow" if scalar else "")
+        Finding(
+            _AREA,
+            "SIMD",
+            State.ADVICE if scalar else State.OK,
+            f"{targets[0]} in use" + (f"; also {', '.join(targets[1:])}" if targets[1:] else ""),
+            "this CPU has no instructions that the kernels know: selecting will be slow"
+            if scalar
+            else "",
+        )
     )
     return findings
 
 
 def _attach(facts: dict[str, Any]) -> list[Finding]:
     if facts.get("attached") and "attach_error" not in facts and "died" not in facts:
-        return [Finding(_AREA, "attach", State.OK, f"two ranks trained {facts['attached']} steps under '{facts['plan']}' over Gloo")]
+        return [
+            Finding(
+                _AREA,
+                "attach",
+                State.OK,
+                f"two ranks trained {facts['attached']} steps under '{facts['plan']}' over Gloo",
+            )
+        ]
     if "binding" not in facts:
         return []
-    why = facts.get("attach_error") or f"{facts.get('died', 'no answer')} {' '.join(facts.get('last_words', []))}"
-    return [Finding(_AREA, "attach", State.BROKEN, f"two ranks on this machine did not get through a step: {why.strip()}", "see the interface that Gloo picks, below; export GLOO_SOCKET_IFNAME=lo tries it on loopback")]
+    why = (
+        facts.get("attach_error")
+        or f"{facts.get('died', 'no answer')} {' '.join(facts.get('last_words', []))}"
+    )
+    return [
+        Finding(
+            _AREA,
+            "attach",
+            State.BROKEN,
+            f"two ranks on this machine did not get through a step: {why.strip()}",
+            "see the interface that Gloo picks, below; export GLOO_SOCKET_IFNAME=lo tries it on loopback",
+        )
+    ]

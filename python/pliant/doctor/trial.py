@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""One rank of the doctor's trial: loads torch, then the binding, then trains a few steps under a sparse plan with the other one.
+"""One rank of the doctor's trial: loads torch, then the binding, then trains a few steps under a
+sparse plan with the other one.
 
-Usage: python -m pliant.doctor.trial RANK SIZE STORE FACTS. Facts are JSON lines, each written as soon as it is known.
-"""
+Usage: python -m pliant.doctor.trial RANK SIZE STORE FACTS. Facts are JSON lines, each written as
+soon as it is known."""
 
 from __future__ import annotations
 
@@ -32,12 +33,22 @@ def look_at_torch(facts: Facts) -> bool:
     except Exception as error:
         facts.add(torch_error=_text(error))
         return False
-    facts.add(torch=str(torch.__version__), threads=torch.get_num_threads(), cuda=torch.version.cuda if torch.cuda.is_available() else None)
+    facts.add(
+        torch=str(torch.__version__),
+        threads=torch.get_num_threads(),
+        cuda=torch.version.cuda if torch.cuda.is_available() else None,
+    )
     import torch.distributed as dist
 
     if not dist.is_available():
         return False
-    facts.add(backends={"gloo": dist.is_gloo_available(), "mpi": dist.is_mpi_available(), "nccl": dist.is_nccl_available()})
+    facts.add(
+        backends={
+            "gloo": dist.is_gloo_available(),
+            "mpi": dist.is_mpi_available(),
+            "nccl": dist.is_nccl_available(),
+        }
+    )
     return bool(dist.is_gloo_available())
 
 
@@ -51,7 +62,13 @@ def look_at_binding(facts: Facts) -> bool:
         facts.add(binding_error=_text(error))
         return False
     built = version.of_build()
-    facts.add(binding=_native.version, simd=_native.simd_targets(), built_for=built.torch_version, compiler=built.compiler, build_type=built.build_type)
+    facts.add(
+        binding=_native.version,
+        simd=_native.simd_targets(),
+        built_for=built.torch_version,
+        compiler=built.compiler,
+        build_type=built.build_type,
+    )
     return True
 
 
@@ -60,7 +77,9 @@ def train(rank: int, size: int, store: str) -> int:
     import torch
     import torch.distributed as dist
 
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=_PATIENCE)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=_PATIENCE
+    )
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     averager = pliant.attach(model, optimizer, plan=_PLAN)

@@ -39,7 +39,10 @@ class Parser(argparse.ArgumentParser):
         options, rest = self.parse_known_args(list(words))
         for word in rest:
             near = difflib.get_close_matches(word.split("=")[0], self._option_string_actions, 1)
-            raise BadInput(f"unknown option '{word}'" + (f"; did you mean {near[0]}?" if near else f"; see {self.prog} --help"))
+            raise BadInput(
+                f"unknown option '{word}'"
+                + (f"; did you mean {near[0]}?" if near else f"; see {self.prog} --help")
+            )
         return options
 
 
@@ -55,13 +58,25 @@ def parser() -> Parser:
         "Exit codes: 0 fine; 2 bad input; 6 something needed is missing here.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    out.add_argument("logs", nargs="+", metavar="run.jsonl", help="run logs (docs/formats/run-log.md)")
+    out.add_argument(
+        "logs", nargs="+", metavar="run.jsonl", help="run logs (docs/formats/run-log.md)"
+    )
     out.add_argument("-o", "--output", metavar="FILE", help="the page, HTML")
-    out.add_argument("--truth", metavar="FILE", help="the lab's truth log, laid behind the plans and beside the estimates")
+    out.add_argument(
+        "--truth",
+        metavar="FILE",
+        help="the lab's truth log, laid behind the plans and beside the estimates",
+    )
     out.add_argument("--md", action="store_true", help="print the summary as Markdown")
     out.add_argument("--json", action="store_true", help="print all figures of the summary as JSON")
-    out.add_argument("--trace", metavar="FILE", help="spans for Perfetto or chrome://tracing: a rank is a process, a lane a thread")
-    out.add_argument("--tensorboard", metavar="DIR", help="TensorBoard event files, a folder for each run")
+    out.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="spans for Perfetto or chrome://tracing: a rank is a process, a lane a thread",
+    )
+    out.add_argument(
+        "--tensorboard", metavar="DIR", help="TensorBoard event files, a folder for each run"
+    )
     out.add_argument("--png", metavar="FILE", help="a picture of the headline chart")
     return out
 
@@ -76,7 +91,10 @@ def main(arguments: Sequence[str]) -> int:
     except (scalars.NoTensorBoard, picture.NoMatplotlib) as error:
         return _complain(str(error), SOMETHING_MISSING)
     except ModuleNotFoundError as error:
-        return _complain(f"the Python package {error.name} is not here: pip install {error.name}", SOMETHING_MISSING)
+        return _complain(
+            f"the Python package {error.name} is not here: pip install {error.name}",
+            SOMETHING_MISSING,
+        )
 
 
 def _complain(text: str, code: int) -> int:
@@ -88,9 +106,13 @@ def _check(options: argparse.Namespace) -> None:
     """Everything that can be known to fail before the work begins."""
     if options.md and options.json:
         raise BadInput("--md and --json both print to standard output; choose one")
-    inputs = [Path(name) for name in options.logs] + ([Path(options.truth)] if options.truth else [])
+    inputs = [Path(name) for name in options.logs] + (
+        [Path(options.truth)] if options.truth else []
+    )
     _different(inputs, "is given twice")
-    outputs = [Path(name) for name in (options.output, options.trace, options.png) if name is not None]
+    outputs = [
+        Path(name) for name in (options.output, options.trace, options.png) if name is not None
+    ]
     for path in outputs:
         if str(path) in ("", ".") or path.is_dir():
             raise BadInput(f"{path}: a folder, not a file to write to")
@@ -127,7 +149,13 @@ def _report(options: argparse.Namespace) -> int:
     return FINE
 
 
-def _write(options: argparse.Namespace, logs: list[RunLog], figures: list[Figures], comparison: Comparison, truth: Truth | None) -> None:
+def _write(
+    options: argparse.Namespace,
+    logs: list[RunLog],
+    figures: list[Figures],
+    comparison: Comparison,
+    truth: Truth | None,
+) -> None:
     if options.output:
         from pliant.report.page import page  # plotly takes its time to load
 
@@ -145,8 +173,21 @@ def _write(options: argparse.Namespace, logs: list[RunLog], figures: list[Figure
 
 def _printed(options: argparse.Namespace, figures: list[Figures], comparison: Comparison) -> str:
     if options.json:
-        return json.dumps({"pliant_report": 1, "runs": [asdict(each) for each in figures], "comparison": asdict(comparison)}, indent=2)
+        return json.dumps(
+            {
+                "pliant_report": 1,
+                "runs": [asdict(each) for each in figures],
+                "comparison": asdict(comparison),
+            },
+            indent=2,
+        )
     if options.md:
         return markdown.summary(figures, comparison).rstrip("\n")
     sentences = verdict.of_comparison(comparison, figures)
-    return "\n".join(sentences + [f"{each.name}: {verdict.of_run(each)}" if len(figures) > 1 else verdict.of_run(each) for each in figures])
+    return "\n".join(
+        sentences
+        + [
+            f"{each.name}: {verdict.of_run(each)}" if len(figures) > 1 else verdict.of_run(each)
+            for each in figures
+        ]
+    )

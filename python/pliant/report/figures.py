@@ -13,8 +13,9 @@ from pliant.report import words
 from pliant.report.truth import Truth
 from pliant.runlog import Note, RunLog, Step
 
-# A step that computes for more than this many times the median is a pause: an evaluation, a checkpoint, the first step's set-up.
-# Only this rank's own time counts, so a slow network never makes one.
+# A step that computes for more than this many times the median is a pause: an evaluation, a
+# checkpoint, the first step's set-up. Only this rank's own time counts, so a slow network never
+# makes one.
 PAUSE = 5.0
 
 
@@ -78,7 +79,9 @@ class Figures:
     bytes: int
     control_bytes: int
     bytes_per_step: float | None
-    dense_bytes_per_step: float | None  # of an all-reduce that moves no byte twice: 2(N-1)/N of the gradient
+    dense_bytes_per_step: (
+        float | None
+    )  # of an all-reduce that moves no byte twice: 2(N-1)/N of the gradient
     gain: float | None
     updated: float | None
     residual_ratio: float | None
@@ -137,7 +140,11 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
     both = [step for step in timed if step.dense_step is not None]
     whole = mean([step.whole for step in both])
     dense = mean([step.dense_step for step in both])
-    errors = [abs(step.predicted - step.seen) / step.seen for step in steps if step.predicted is not None and step.seen]
+    errors = [
+        abs(step.predicted - step.seen) / step.seen
+        for step in steps
+        if step.predicted is not None and step.seen
+    ]
     links = [step.link for step in steps if step.link]
     latency_error, rate_error = _link_errors(log, truth)
     sent = sum(step.bytes for step in steps)
@@ -155,7 +162,9 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
         pauses=len(pauses),
         pause_seconds=sum(step.whole or 0.0 for step in pauses),
         step_time=mean([step.whole for step in timed]),
-        step_time_median=median([step.whole for step in timed if step.whole is not None]) if timed else None,
+        step_time_median=median([step.whole for step in timed if step.whole is not None])
+        if timed
+        else None,
         compute=mean([step.compute for step in timed]),
         exposed=mean([step.exposed for step in timed]),
         coding=mean([step.coding for step in timed]),
@@ -167,10 +176,15 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
         bytes=sent,
         control_bytes=sum(step.control_bytes for step in steps),
         bytes_per_step=sent / len(steps) if steps else None,
-        dense_bytes_per_step=8 * header.parameters * (header.world - 1) / header.world if header.world else None,
+        dense_bytes_per_step=8 * header.parameters * (header.world - 1) / header.world
+        if header.world
+        else None,
         gain=mean([step.gain for step in steps]),
         updated=mean([step.updated for step in steps]),
-        residual_ratio=next((step.residual_ratio for step in reversed(steps) if step.residual_ratio is not None), None),
+        residual_ratio=next(
+            (step.residual_ratio for step in reversed(steps) if step.residual_ratio is not None),
+            None,
+        ),
         latency=links[-1].latency if links else None,
         rate=links[-1].rate if links else None,
         latency_error=latency_error,
@@ -203,15 +217,24 @@ def _noted(values: list[float]) -> Noted:
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return Noted(len(values), None, None, None, None, len(values))
-    return Noted(len(values), finite[0], finite[-1], min(finite), max(finite), len(values) - len(finite))
+    return Noted(
+        len(values), finite[0], finite[-1], min(finite), max(finite), len(values) - len(finite)
+    )
 
 
 def phases(log: RunLog, truth: Truth | None) -> list[tuple[float, str]]:
-    """Moments of the log and the phase that begins there: as the job noted them, else as the lab did."""
+    """Moments of the log and the phase that begins there: as the job noted them, else as the lab
+    did."""
     if log.phases or truth is None:
         return [(phase.t, words.plain(phase.name)) for phase in log.phases]
-    moments = [(max(0.0, mono - log.header.mono), words.plain(name)) for mono, name in truth.phases if mono - log.header.mono <= log.seconds]
-    begin = max((index for index, (t, _) in enumerate(moments) if t == 0.0), default=0)  # of those before the run only the last
+    moments = [
+        (max(0.0, mono - log.header.mono), words.plain(name))
+        for mono, name in truth.phases
+        if mono - log.header.mono <= log.seconds
+    ]
+    begin = max(
+        (index for index, (t, _) in enumerate(moments) if t == 0.0), default=0
+    )  # of those before the run only the last
     return moments[begin:]
 
 
@@ -222,7 +245,9 @@ def _stretches(log: RunLog, truth: Truth | None, usual: float | None) -> list[St
     for (begin, name), end in zip(begins, ends, strict=True):
         steps = [step for step in log.steps if begin <= step.t < end]
         timed = [step for step in steps if step.whole is not None and not is_pause(step, usual)]
-        state = truth.at(log.header.mono + (begin + min(end, log.seconds)) / 2) if truth else None  # in its middle: the two clocks may differ by a step
+        state = (
+            truth.at(log.header.mono + (begin + min(end, log.seconds)) / 2) if truth else None
+        )  # in its middle: the two clocks may differ by a step
         plans = shares(steps)
         stretches.append(
             Stretch(
@@ -277,17 +302,37 @@ def compare(logs: Sequence[RunLog], figures: Sequence[Figures]) -> Comparison:
         t, step, _ = next(point for point in curve if point[2] <= target)
         goals.append(Goal(words.plain(log.header.name), t, step))
     base = goals[0].seconds
-    return Comparison(name, sign * target, goals, [base / goal.seconds if base and goal.seconds else None for goal in goals], faster)
+    return Comparison(
+        name,
+        sign * target,
+        goals,
+        [base / goal.seconds if base and goal.seconds else None for goal in goals],
+        faster,
+    )
 
 
 def _common_value(figures: Sequence[Figures]) -> str | None:
-    common = [name for name in figures[0].notes if all(name in each.notes for each in figures) and falls(name) is not None]
+    common = [
+        name
+        for name in figures[0].notes
+        if all(name in each.notes for each in figures) and falls(name) is not None
+    ]
     return min(common, key=lambda name: (name != "loss", falls(name) is not True), default=None)
 
 
 def _smooth(notes: Sequence[Note], name: str, sign: float) -> list[tuple[float, int, float]]:
-    """Time, step and the mean of the last few values: a twentieth of all, at most 20, so that one lucky batch is no goal."""
-    points = [(note.t, note.step, sign * note.values[key]) for note in notes for key in note.values if words.plain(key) == name]
+    """Time, step and the mean of the last few values: a twentieth of all, at most 20, so that one
+    lucky batch is no goal."""
+    points = [
+        (note.t, note.step, sign * note.values[key])
+        for note in notes
+        for key in note.values
+        if words.plain(key) == name
+    ]
     points = [point for point in points if math.isfinite(point[2])]
     window = max(1, min(20, len(points) // 20))
-    return [(t, step, fmean(point[2] for point in points[i - window + 1 : i + 1])) for i, (t, step, _) in enumerate(points) if i >= window - 1]
+    return [
+        (t, step, fmean(point[2] for point in points[i - window + 1 : i + 1]))
+        for i, (t, step, _) in enumerate(points)
+        if i >= window - 1
+    ]

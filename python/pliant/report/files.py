@@ -12,8 +12,11 @@ from pathlib import Path
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A file beside `path` to write to; it takes the place of `path` at the end, and is gone if anything fails."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:40]}.", suffix=path.suffix, dir=path.parent)
+    """A file beside `path` to write to; it takes the place of `path` at the end, and is gone if
+    anything fails."""
+    handle, name = tempfile.mkstemp(
+        prefix=f".{path.name[:40]}.", suffix=path.suffix, dir=path.parent
+    )
     os.close(handle)
     temporary = Path(name)
     try:

@@ -17,11 +17,23 @@ def escaped(text: str) -> str:
 
 def summary(figures: Sequence[Figures], comparison: Comparison) -> str:
     lines = ["# Pliant report", ""]
-    lines += [line for sentence in verdict.of_comparison(comparison, figures) for line in (escaped(sentence), "")]
+    lines += [
+        line
+        for sentence in verdict.of_comparison(comparison, figures)
+        for line in (escaped(sentence), "")
+    ]
     for each in figures:
         lines += [f"**{escaped(each.name)}**: {escaped(verdict.of_run(each))}", ""]
     columns = [tables.rows(each) for each in figures]
     names = tables.shown(columns)
-    lines += ["| | " + " | ".join(escaped(each.name) for each in figures) + " |", "|---" * (len(figures) + 1) + "|"]
-    lines += [f"| {escaped(name)} | " + " | ".join(escaped(column.get(name, "-")) for column in columns) + " |" for name in names]
+    lines += [
+        "| | " + " | ".join(escaped(each.name) for each in figures) + " |",
+        "|---" * (len(figures) + 1) + "|",
+    ]
+    lines += [
+        f"| {escaped(name)} | "
+        + " | ".join(escaped(column.get(name, "-")) for column in columns)
+        + " |"
+        for name in names
+    ]
     return "\n".join(lines) + "\n"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The page: one file that asks nothing of any network. Whatever comes from a log is escaped on its way in, and a policy in the page
-itself allows the two scripts that are ours, by their hashes, and no other."""
+"""The page: one file that asks nothing of any network. Whatever comes from a log is escaped on its
+way in, and a policy in the page itself allows the two scripts that are ours, by their hashes, and
+no other."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from pliant.report.truth import Truth
 from pliant.runlog import RunLog
 
 
-def page(logs: Sequence[RunLog], figures: Sequence[Figures], comparison: Comparison, truth: Truth | None) -> str:
+def page(
+    logs: Sequence[RunLog], figures: Sequence[Figures], comparison: Comparison, truth: Truth | None
+) -> str:
     sections = [
         training_charts.noted(logs),
         training_charts.step_times(logs),
@@ -35,13 +38,23 @@ def page(logs: Sequence[RunLog], figures: Sequence[Figures], comparison: Compari
         _top(figures, truth),
         _verdict(figures, comparison),
         _contents(["Figures"] + [section.title for section in sections] + ["Decisions", "Runs"]),
-        _anchored("Figures", "Means over the steps; pauses of the job itself (evaluation, checkpoints) are not counted as steps.", tables.figures(figures)),
+        _anchored(
+            "Figures",
+            "Means over the steps; pauses of the job itself (evaluation, checkpoints) are not counted as steps.",
+            tables.figures(figures),
+        ),
         *(_section(section) for section in sections),
-        _anchored("Decisions", "Every change of plan with the reason it was given, and what it beat.", tables.decisions(logs)),
+        _anchored(
+            "Decisions",
+            "Every change of plan with the reason it was given, and what it beat.",
+            tables.decisions(logs),
+        ),
         _anchored("Runs", "What was run, and what it said.", tables.runs(logs)),
         "<footer>Drag in a chart to enlarge a part of it, double-click to go back; click a name to hide its curve.</footer>",
     ]
-    return _document(" and ".join(words.short(each.name) for each in figures), "\n".join(body), _data(sections))
+    return _document(
+        " and ".join(words.short(each.name) for each in figures), "\n".join(body), _data(sections)
+    )
 
 
 def embedded(value: object) -> str:
@@ -52,7 +65,16 @@ def embedded(value: object) -> str:
 
 def _data(sections: Sequence[Section]) -> str:
     drawn = [chart for section in sections for chart in section.charts if chart.has_points]
-    return embedded([{"id": f"chart-{chart.id}", "data": chart.traces, "layout": chart.layout | {"height": chart.height}} for chart in drawn])
+    return embedded(
+        [
+            {
+                "id": f"chart-{chart.id}",
+                "data": chart.traces,
+                "layout": chart.layout | {"height": chart.height},
+            }
+            for chart in drawn
+        ]
+    )
 
 
 @cache
@@ -95,11 +117,19 @@ def _top(figures: Sequence[Figures], truth: Truth | None) -> str:
 
 
 def _verdict(figures: Sequence[Figures], comparison: Comparison) -> str:
-    paragraphs = [f"<p>{html.escape(sentence)}</p>" for sentence in verdict.of_comparison(comparison, figures)]
+    paragraphs = [
+        f"<p>{html.escape(sentence)}</p>" for sentence in verdict.of_comparison(comparison, figures)
+    ]
     for index, each in enumerate(figures):
-        swatch = f'<span class="swatch" style="background:{look(index)[0]}"></span>' if len(figures) > 1 else ""
+        swatch = (
+            f'<span class="swatch" style="background:{look(index)[0]}"></span>'
+            if len(figures) > 1
+            else ""
+        )
         facts = f"{words.count(each.steps, 'step')}, {words.count(each.world, 'rank')}, {words.duration(each.seconds)}"
-        paragraphs.append(f'<p><span class="run">{swatch}{html.escape(words.short(each.name, 80))}: {facts}</span>{html.escape(verdict.of_run(each))}</p>')
+        paragraphs.append(
+            f'<p><span class="run">{swatch}{html.escape(words.short(each.name, 80))}: {facts}</span>{html.escape(verdict.of_run(each))}</p>'
+        )
     return f'<div class="verdict">{"".join(paragraphs)}</div>'
 
 
@@ -108,7 +138,9 @@ def _anchor(title: str) -> str:
 
 
 def _contents(titles: Sequence[str]) -> str:
-    return "<nav>" + "".join(f'<a href="#{_anchor(title)}">{title}</a>' for title in titles) + "</nav>"
+    return (
+        "<nav>" + "".join(f'<a href="#{_anchor(title)}">{title}</a>' for title in titles) + "</nav>"
+    )
 
 
 def _anchored(title: str, text: str, content: str) -> str:
@@ -116,7 +148,11 @@ def _anchored(title: str, text: str, content: str) -> str:
 
 
 def _section(section: Section) -> str:
-    return _anchored(section.title, section.text, f'<div class="grid">{"".join(_figure(chart) for chart in section.charts)}</div>')
+    return _anchored(
+        section.title,
+        section.text,
+        f'<div class="grid">{"".join(_figure(chart) for chart in section.charts)}</div>',
+    )
 
 
 def _figure(chart: Chart) -> str:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""TensorBoard event files: a folder for each run, a scalar for each noted value and each figure of a step."""
+"""TensorBoard event files: a folder for each run, a scalar for each noted value and each figure of
+a step."""
 
 from __future__ import annotations
 
@@ -14,7 +15,19 @@ from typing import Any
 from pliant.report import words
 from pliant.runlog import RunLog, Step
 
-STEP_KEYS = ("whole", "compute", "exposed", "coding", "predicted", "seen", "bytes", "dense_step", "updated", "gain", "residual_ratio")
+STEP_KEYS = (
+    "whole",
+    "compute",
+    "exposed",
+    "coding",
+    "predicted",
+    "seen",
+    "bytes",
+    "dense_step",
+    "updated",
+    "gain",
+    "residual_ratio",
+)
 
 
 class NoTensorBoard(RuntimeError):
@@ -22,7 +35,8 @@ class NoTensorBoard(RuntimeError):
 
 
 def folder_names(logs: Sequence[RunLog]) -> list[str]:
-    """From the runs' names, with nothing in them that a path or a shell would take amiss; no two alike."""
+    """From the runs' names, with nothing in them that a path or a shell would take amiss; no two
+    alike."""
     names: list[str] = []
     for log in logs:
         name = base = re.sub(r"[^A-Za-z0-9._+=-]+", "-", log.header.name).strip(".-")[:80] or "run"
@@ -35,12 +49,15 @@ def folder_names(logs: Sequence[RunLog]) -> list[str]:
 
 
 def check(logs: Sequence[RunLog], folder: Path) -> None:
-    """Refuses, before anything is written, what cannot be or would be written into somebody's earlier runs."""
+    """Refuses, before anything is written, what cannot be or would be written into somebody's
+    earlier runs."""
     if folder.exists() and not folder.is_dir():
         raise FileExistsError(f"{folder}: a file, not a folder")
     for name in folder_names(logs):
         if (folder / name).exists():
-            raise FileExistsError(f"{folder / name} exists already; TensorBoard would show both runs as one")
+            raise FileExistsError(
+                f"{folder / name} exists already; TensorBoard would show both runs as one"
+            )
     _writer()
 
 
@@ -48,7 +65,9 @@ def _writer() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise NoTensorBoard("--tensorboard needs the Python package tensorboard, which is not here: pip install tensorboard") from None
+        raise NoTensorBoard(
+            "--tensorboard needs the Python package tensorboard, which is not here: pip install tensorboard"
+        ) from None
     return SummaryWriter
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The page's tables: figures of all runs side by side, decisions with reasons, facts and messages."""
+"""The page's tables: figures of all runs side by side, decisions with reasons, facts and
+messages."""
 
 from __future__ import annotations
 
@@ -18,7 +19,11 @@ MOST_ROWS = 300
 
 def rows(figures: Figures) -> dict[str, str]:
     """The figures that people look for, by the words they look for."""
-    dense = f" (dense: {words.size(figures.dense_bytes_per_step)})" if figures.dense_bytes_per_step else ""
+    dense = (
+        f" (dense: {words.size(figures.dense_bytes_per_step)})"
+        if figures.dense_bytes_per_step
+        else ""
+    )
     facts = {
         "steps": f"{figures.steps:,} in {words.duration(figures.seconds)}",
         "time per step": words.duration(figures.step_time),
@@ -27,29 +32,47 @@ def rows(figures: Figures) -> dict[str, str]:
         "codec work": words.duration(figures.coding),
         "dense would have taken": words.duration(figures.dense_step_time),
         "less time than dense": words.times(figures.speed_up) if figures.speed_up else "-",
-        "plans by share of steps": ", ".join(f"{each.plan} ({words.percent(each.share)})" for each in figures.plans[:4]) or "-",
+        "plans by share of steps": ", ".join(
+            f"{each.plan} ({words.percent(each.share)})" for each in figures.plans[:4]
+        )
+        or "-",
         "prediction error (median)": words.percent(figures.prediction_error),
         "bytes a step": words.size(figures.bytes_per_step) + dense,
         "bytes in all": f"{words.size(figures.bytes)}, control records {words.size(figures.control_bytes)}",
-        "link, last estimate": f"{words.rate(figures.rate)}, {words.duration(figures.latency)}" if figures.rate else "-",
-        "gain, updated fraction": f"{words.number(figures.gain)}, {words.percent(figures.updated)}" if figures.gain is not None else "-",
+        "link, last estimate": f"{words.rate(figures.rate)}, {words.duration(figures.latency)}"
+        if figures.rate
+        else "-",
+        "gain, updated fraction": f"{words.number(figures.gain)}, {words.percent(figures.updated)}"
+        if figures.gain is not None
+        else "-",
         "decisions": f"{figures.decisions}: {words.count(figures.changes, 'change')}, {words.count(figures.trials, 'trial')}",
         "void exchanges, warnings": f"{figures.voids}, {figures.warnings}",
     }
     if figures.rate_error is not None or figures.latency_error is not None:
-        facts["estimate off the truth (median)"] = f"rate {words.percent(figures.rate_error)}, latency {words.percent(figures.latency_error)}"
+        facts["estimate off the truth (median)"] = (
+            f"rate {words.percent(figures.rate_error)}, latency {words.percent(figures.latency_error)}"
+        )
     if figures.pauses:
-        facts["pauses, not counted"] = f"{figures.pauses}, {words.duration(figures.pause_seconds)} in all"
+        facts["pauses, not counted"] = (
+            f"{figures.pauses}, {words.duration(figures.pause_seconds)} in all"
+        )
     for name, noted in list(figures.notes.items())[:6]:
-        diverged = f"; {words.count(noted.not_finite, 'time')} not finite" if noted.not_finite else ""
-        facts[f"{words.short(name)}: last (smallest, largest)"] = f"{words.number(noted.last)} ({words.number(noted.smallest)}, {words.number(noted.largest)}){diverged}"
+        diverged = (
+            f"; {words.count(noted.not_finite, 'time')} not finite" if noted.not_finite else ""
+        )
+        facts[f"{words.short(name)}: last (smallest, largest)"] = (
+            f"{words.number(noted.last)} ({words.number(noted.smallest)}, {words.number(noted.largest)}){diverged}"
+        )
     return facts
 
 
 def figures(runs: Sequence[Figures]) -> str:
     columns = [rows(each) for each in runs]
     names = shown(columns)
-    lines = [f'<tr><th scope="row">{html.escape(name)}</th>{_cells([column.get(name, "-") for column in columns])}</tr>' for name in names]
+    lines = [
+        f'<tr><th scope="row">{html.escape(name)}</th>{_cells([column.get(name, "-") for column in columns])}</tr>'
+        for name in names
+    ]
     if len(runs) == 1:
         half = (len(lines) + 1) // 2
         table = f'<div class="grid">{_card(lines[:half])}{_card(lines[half:])}</div>'
@@ -65,7 +88,9 @@ def _card(lines: Sequence[str], head: str = "") -> str:
 
 def shown(columns: Sequence[dict[str, str]]) -> list[str]:
     """Rows in which at least one run has something."""
-    return list(dict.fromkeys(name for column in columns for name, text in column.items() if text != "-"))
+    return list(
+        dict.fromkeys(name for column in columns for name, text in column.items() if text != "-")
+    )
 
 
 def _cells(texts: Sequence[str]) -> str:
@@ -75,11 +100,32 @@ def _cells(texts: Sequence[str]) -> str:
 def _phases(run: Figures, runs: int) -> str:
     title = "By phase of the network" + (f": {words.short(run.name)}" if runs > 1 else "")
     truth = any(each.rate_true is not None or each.latency_true is not None for each in run.phases)
-    head = ["phase", "begins", "steps", "time per step", "dense would take", "plan of most steps"] + (["true rate", "true latency"] if truth else [])
+    head = [
+        "phase",
+        "begins",
+        "steps",
+        "time per step",
+        "dense would take",
+        "plan of most steps",
+    ] + (["true rate", "true latency"] if truth else [])
     body = []
     for each in run.phases:
-        cells = [each.phase or "-", words.duration(each.begin), f"{each.steps:,}", words.duration(each.step_time), words.duration(each.dense_step_time), each.plan or "-"]
-        cells += [words.rate(each.rate_true) if each.rate_true else "unlimited", words.duration(each.latency_true)] if truth else []
+        cells = [
+            each.phase or "-",
+            words.duration(each.begin),
+            f"{each.steps:,}",
+            words.duration(each.step_time),
+            words.duration(each.dense_step_time),
+            each.plan or "-",
+        ]
+        cells += (
+            [
+                words.rate(each.rate_true) if each.rate_true else "unlimited",
+                words.duration(each.latency_true),
+            ]
+            if truth
+            else []
+        )
         body.append(f"<tr>{_cells(cells)}</tr>")
     heads = "".join(f"<th>{cell}</th>" for cell in head)
     return f'<div class="card scroll"><h3>{html.escape(title)}</h3><table><thead><tr>{heads}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
@@ -90,18 +136,30 @@ def decisions(logs: Sequence[RunLog]) -> str:
 
 
 def _decisions_of(log: RunLog, runs: int) -> str:
-    title = f"<h3>{html.escape(words.short(words.plain(log.header.name), 80))}</h3>" if runs > 1 else ""
+    title = (
+        f"<h3>{html.escape(words.short(words.plain(log.header.name), 80))}</h3>" if runs > 1 else ""
+    )
     if not log.decisions:
-        return f'<div class="card">{title}<p class="empty">There is no decision in this log.</p></div>'
+        return (
+            f'<div class="card">{title}<p class="empty">There is no decision in this log.</p></div>'
+        )
     pairs = list(zip(log.decisions, log.moves(), strict=True))
     moved = [pair for pair in pairs if pair[1] != "kept"]
     kept = [pair for pair in pairs if pair[1] == "kept"]
-    more = f"<details><summary>{words.count(len(kept), 'evaluation')} that kept the plan</summary>{_decision_table(kept)}</details>" if kept else ""
+    more = (
+        f"<details><summary>{words.count(len(kept), 'evaluation')} that kept the plan</summary>{_decision_table(kept)}</details>"
+        if kept
+        else ""
+    )
     return f'<div class="card scroll">{title}{_decision_table(moved)}{more}</div>'
 
 
 def _decision_table(decisions: Sequence[tuple[Decision, str]]) -> str:
-    left_out = f"<p>The first {MOST_ROWS} of {len(decisions):,}; the log has the rest.</p>" if len(decisions) > MOST_ROWS else ""
+    left_out = (
+        f"<p>The first {MOST_ROWS} of {len(decisions):,}; the log has the rest.</p>"
+        if len(decisions) > MOST_ROWS
+        else ""
+    )
     head = '<tr><th class="number">step</th><th class="number">time</th><th></th><th>plan, and why</th><th class="number">step, predicted</th><th class="number">efficiency</th></tr>'
     return f"<table><thead>{head}</thead><tbody>{''.join(_decision(each, move) for each, move in decisions[:MOST_ROWS])}</tbody></table>{left_out}"
 
@@ -109,7 +167,11 @@ def _decision_table(decisions: Sequence[tuple[Decision, str]]) -> str:
 def _decision(decision: Decision, move: str) -> str:
     style = " changed" if move == "changed" else ""
     chosen = decision.chosen
-    before = f"<br><span class='tag'>from</span> {html.escape(words.label(decision.before))}" if decision.before and decision.before != decision.plan else ""
+    before = (
+        f"<br><span class='tag'>from</span> {html.escape(words.label(decision.before))}"
+        if decision.before and decision.before != decision.plan
+        else ""
+    )
     front = _front(decision) if decision.front or decision.inputs else ""
     reason = html.escape(words.plain(decision.reason))
     return (
@@ -123,15 +185,32 @@ def _front(decision: Decision) -> str:
     """What it beat: the front, folded."""
     counted = f" of {words.count(decision.candidates, 'plan')}" if decision.candidates else ""
     head = '<tr><th>plan</th><th class="number">step</th><th class="number">exchange</th><th class="number">efficiency</th><th class="number">bytes</th></tr>'
-    inputs = f"<p><code>{html.escape(words.plain(decision.inputs))}</code></p>" if decision.inputs else ""
-    table = f"<table><thead>{head}</thead><tbody>{''.join(_candidate(each, decision.plan) for each in decision.front)}</tbody></table>" if decision.front else ""
+    inputs = (
+        f"<p><code>{html.escape(words.plain(decision.inputs))}</code></p>"
+        if decision.inputs
+        else ""
+    )
+    table = (
+        f"<table><thead>{head}</thead><tbody>{''.join(_candidate(each, decision.plan) for each in decision.front)}</tbody></table>"
+        if decision.front
+        else ""
+    )
     return f"<details><summary>the front: {len(decision.front)}{counted}</summary>{inputs}{table}</details>"
 
 
 def _candidate(each: Candidate, taken: str) -> str:
     mark = " <span class='tag changed'>taken</span>" if each.plan == taken else ""
-    figures = (words.duration(each.step), words.duration(each.exchange), words.number(each.efficiency), words.size(each.bytes))
-    return f"<tr><td>{html.escape(words.label(each.plan))}{mark}</td>" + "".join(f'<td class="number">{figure}</td>' for figure in figures) + "</tr>"
+    figures = (
+        words.duration(each.step),
+        words.duration(each.exchange),
+        words.number(each.efficiency),
+        words.size(each.bytes),
+    )
+    return (
+        f"<tr><td>{html.escape(words.label(each.plan))}{mark}</td>"
+        + "".join(f'<td class="number">{figure}</td>' for figure in figures)
+        + "</tr>"
+    )
 
 
 def runs(logs: Sequence[RunLog]) -> str:
@@ -143,7 +222,10 @@ def _run(log: RunLog) -> str:
     facts = {
         "file": str(log.path),
         "started": _moment(header.started),
-        "ended": "the log has no end: the run goes on, or was killed" if end is None else f"{end.status} after {words.duration(end.t)}" + (f": {end.error}" if end.error else ""),
+        "ended": "the log has no end: the run goes on, or was killed"
+        if end is None
+        else f"{end.status} after {words.duration(end.t)}"
+        + (f": {end.error}" if end.error else ""),
         "rank, ranks, lanes": f"{header.rank}, {header.world}, {header.lanes}",
         "parameters": f"{header.parameters:,} in {words.count(len(header.buckets), 'bucket')}",
         "layout": header.layout,
@@ -152,7 +234,10 @@ def _run(log: RunLog) -> str:
         "options": ", ".join(f"{name}={value}" for name, value in header.options.items()) or "none",
         "command": _command(header),
     }
-    body = "".join(f'<tr><th scope="row">{name}</th><td>{html.escape(words.plain(value))}</td></tr>' for name, value in facts.items())
+    body = "".join(
+        f'<tr><th scope="row">{name}</th><td>{html.escape(words.plain(value))}</td></tr>'
+        for name, value in facts.items()
+    )
     return f'<div class="card figures"><h3>{html.escape(words.short(words.plain(header.name), 80))}</h3><table><tbody>{body}</tbody></table>{_messages(log)}</div>'
 
 
@@ -170,5 +255,8 @@ def _moment(seconds: float) -> str:
 def _messages(log: RunLog) -> str:
     if not log.messages:
         return ""
-    lines = "".join(f'<tr><td class="number">{words.duration(each.t)}</td><td>{html.escape(words.plain(each.level))}</td><td class="reason">{html.escape(words.plain(each.text))}</td></tr>' for each in log.messages[:MOST_ROWS])
+    lines = "".join(
+        f'<tr><td class="number">{words.duration(each.t)}</td><td>{html.escape(words.plain(each.level))}</td><td class="reason">{html.escape(words.plain(each.text))}</td></tr>'
+        for each in log.messages[:MOST_ROWS]
+    )
     return f"<details open><summary>{words.count(len(log.messages), 'message')}</summary><div class='scroll'><table><tbody>{lines}</tbody></table></div></details>"

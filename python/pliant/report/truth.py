@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Reads the lab's truth log (docs/formats/lab-truth.md): what the network really was, as the slowest path between any two hosts."""
+"""Reads the lab's truth log (docs/formats/lab-truth.md): what the network really was, as the
+slowest path between any two hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ class TruthError(ValueError):
 
 @dataclass(frozen=True)
 class State:
-    """Of the network, from `mono` on. A packet passes the sender's `out` and the receiver's `in`: the worse of the two counts."""
+    """Of the network, from `mono` on. A packet passes the sender's `out` and the receiver's `in`:
+    the worse of the two counts."""
 
     mono: float
     latency: float
@@ -64,18 +66,29 @@ def read(path: Path | str) -> Truth:
             _check_header(record, where)
         _take(record, truth, links, where)
     if not lines:
-        raise TruthError(f"{path}: line 1: not a truth log, or cut off within its header: the first line is not complete")
+        raise TruthError(
+            f"{path}: line 1: not a truth log, or cut off within its header: the first line is not complete"
+        )
     return truth
 
 
 def _check_header(record: dict[str, Any], where: str) -> None:
     if record.get("type") != "header" or record.get("format") != FORMAT:
-        raise TruthError(f"{where}: not a truth log: its format is {json.dumps(record.get('format'))}, not \"{FORMAT}\"")
+        raise TruthError(
+            f'{where}: not a truth log: its format is {json.dumps(record.get("format"))}, not "{FORMAT}"'
+        )
     if record.get("version") != VERSION:
-        raise TruthError(f"{where}: the truth log's version is {json.dumps(record.get('version'))}; this pliant reads version {VERSION}")
+        raise TruthError(
+            f"{where}: the truth log's version is {json.dumps(record.get('version'))}; this pliant reads version {VERSION}"
+        )
 
 
-def _take(record: dict[str, Any], truth: Truth, links: dict[int, tuple[float, float | None, bool]], where: str) -> None:
+def _take(
+    record: dict[str, Any],
+    truth: Truth,
+    links: dict[int, tuple[float, float | None, bool]],
+    where: str,
+) -> None:
     try:
         mono = float(record["mono"])
         truth.last = max(truth.last, mono)
@@ -85,19 +98,32 @@ def _take(record: dict[str, Any], truth: Truth, links: dict[int, tuple[float, fl
             links[int(record["host"])] = _path_of(record["link"])
             _append(truth, _worst(mono, links))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TruthError(f"{where}: a key is missing or of the wrong type ({type(error).__name__}: {error})") from None
+        raise TruthError(
+            f"{where}: a key is missing or of the wrong type ({type(error).__name__}: {error})"
+        ) from None
 
 
 def _path_of(link: dict[str, Any]) -> tuple[float, float | None, bool]:
     ways = [link["out"], link["in"]]
-    rates = [float(way["rate_bits_per_second"]) for way in ways if way.get("rate_bits_per_second") is not None]
+    rates = [
+        float(way["rate_bits_per_second"])
+        for way in ways
+        if way.get("rate_bits_per_second") is not None
+    ]
     down = bool(link.get("down")) or any(bool(way.get("blackhole")) for way in ways)
     return max(float(way["delay_s"]) for way in ways), min(rates) if rates else None, down
 
 
 def _worst(mono: float, links: dict[int, tuple[float, float | None, bool]]) -> State:
-    rate = min((rate if rate is not None else math.inf for _, rate, _ in links.values()), default=math.inf)
-    return State(mono, max(latency for latency, _, _ in links.values()), rate if math.isfinite(rate) else None, any(down for _, _, down in links.values()))
+    rate = min(
+        (rate if rate is not None else math.inf for _, rate, _ in links.values()), default=math.inf
+    )
+    return State(
+        mono,
+        max(latency for latency, _, _ in links.values()),
+        rate if math.isfinite(rate) else None,
+        any(down for _, _, down in links.values()),
+    )
 
 
 def _append(truth: Truth, state: State) -> None:

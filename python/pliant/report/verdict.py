@@ -13,7 +13,8 @@ ALIKE = 0.05
 
 
 def of_run(figures: Figures) -> str:
-    """For example: 3.4x less time per step than dense would have taken; 71 % of steps used shared/star at 1 %; prediction error 6 %."""
+    """For example: 3.4x less time per step than dense would have taken; 71 % of steps used
+    shared/star at 1 %; prediction error 6 %."""
     if not figures.steps:
         parts = ["No step was logged"]
     elif _plainly_dense(figures):
@@ -22,7 +23,11 @@ def of_run(figures: Figures) -> str:
         parts = [against_dense(figures)]
         top = figures.plans[0]
         parts.append(f"{words.percent(top.share)} of steps used {top.plan}")
-        parts.append("nothing was predicted" if figures.prediction_error is None else f"prediction error {words.percent(figures.prediction_error)}")
+        parts.append(
+            "nothing was predicted"
+            if figures.prediction_error is None
+            else f"prediction error {words.percent(figures.prediction_error)}"
+        )
     sentence = "; ".join(parts) + "."
     return f"{sentence} {ending}" if (ending := _ending(figures)) else sentence
 
@@ -47,7 +52,11 @@ def against_dense(figures: Figures) -> str:
 def _ending(figures: Figures) -> str:
     if figures.status == "failed":
         return f"The run failed: {words.short(words.plain(figures.error or 'no reason was logged'), 300)}"
-    return "The log has no end: the run goes on, or was killed." if figures.status == "unfinished" else ""
+    return (
+        "The log has no end: the run goes on, or was killed."
+        if figures.status == "unfinished"
+        else ""
+    )
 
 
 def of_comparison(comparison: Comparison, figures: Sequence[Figures]) -> list[str]:
@@ -58,7 +67,9 @@ def of_comparison(comparison: Comparison, figures: Sequence[Figures]) -> list[st
         each, sooner, faster = figures[index], comparison.sooner[index], comparison.faster[index]
         if sooner is not None and comparison.value is not None and comparison.target is not None:
             goal = f"{each.name} reached {comparison.value} {words.number(comparison.target)} in {words.duration(comparison.goals[index].seconds)}"
-            sentences.append(f"{goal}, {first.name} in {words.duration(comparison.goals[0].seconds)}: {_ratio(sooner, 'sooner', 'later')}.")
+            sentences.append(
+                f"{goal}, {first.name} in {words.duration(comparison.goals[0].seconds)}: {_ratio(sooner, 'sooner', 'later')}."
+            )
         elif faster is not None:
             times = f"{each.name} took {words.duration(each.step_time)} per step, {first.name} {words.duration(first.step_time)}"
             sentences.append(f"{times}: {_ratio(faster, 'less', 'more')}.")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`pliant watch`: a run log as it grows. In a terminal a picture that stays in its place; elsewhere plain lines as things happen."""
+"""`pliant watch`: a run log as it grows. In a terminal a picture that stays in its place; elsewhere
+plain lines as things happen."""
 
 from __future__ import annotations
 
@@ -16,7 +17,18 @@ from typing import TYPE_CHECKING
 from pliant import runlog
 from pliant.report import words
 from pliant.report.cli import BadInput, Parser
-from pliant.runlog import Decision, End, Follower, Header, Line, Message, Note, Phase, RunLogError, Step
+from pliant.runlog import (
+    Decision,
+    End,
+    Follower,
+    Header,
+    Line,
+    Message,
+    Note,
+    Phase,
+    RunLogError,
+    Step,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -75,14 +87,18 @@ class State:
 
     @property
     def against_dense(self) -> float | None:
-        both = [(step.whole, step.dense_step) for step in self.recent if step.whole and step.dense_step]
+        both = [
+            (step.whole, step.dense_step) for step in self.recent if step.whole and step.dense_step
+        ]
         return sum(dense for _, dense in both) / sum(whole for whole, _ in both) if both else None
 
 
 def seconds(text: str) -> float:
     found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*([a-z]*)", text.strip())
     if not found or found[2] not in UNITS:
-        raise argparse.ArgumentTypeError(f"'{text}' is no duration; write it as 30s, 500ms or 10min")
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no duration; write it as 30s, 500ms or 10min"
+        )
     return float(found[1]) * UNITS[found[2]]
 
 
@@ -106,9 +122,26 @@ def parser() -> Parser:
     )
     out.add_argument("log", metavar="run.jsonl", help="the run log; may not be there yet")
     out.add_argument("--once", action="store_true", help="show how things stand, and leave")
-    out.add_argument("--steps", type=at_least_one, metavar="N", help="how many steps the run will have: the log does not know")
-    out.add_argument("--timeout", type=seconds, default=600.0, metavar="TIME", help="how long to wait for the file, and for its next line (10min)")
-    out.add_argument("--every", type=seconds, default=0.5, metavar="TIME", help="how often to look (500ms); plain lines come at most every ten of these")
+    out.add_argument(
+        "--steps",
+        type=at_least_one,
+        metavar="N",
+        help="how many steps the run will have: the log does not know",
+    )
+    out.add_argument(
+        "--timeout",
+        type=seconds,
+        default=600.0,
+        metavar="TIME",
+        help="how long to wait for the file, and for its next line (10min)",
+    )
+    out.add_argument(
+        "--every",
+        type=seconds,
+        default=0.5,
+        metavar="TIME",
+        help="how often to look (500ms); plain lines come at most every ten of these",
+    )
     return out
 
 
@@ -160,8 +193,15 @@ def _watch(options: argparse.Namespace) -> int:
             from rich.live import Live
 
             # The picture is drawn where it was; a pipe or a file gets lines instead.
-            with Live(picture(state, options.steps), auto_refresh=False, vertical_overflow="crop") as live:
-                _follow(follower, state, options, lambda _: live.update(picture(state, options.steps), refresh=True))
+            with Live(
+                picture(state, options.steps), auto_refresh=False, vertical_overflow="crop"
+            ) as live:
+                _follow(
+                    follower,
+                    state,
+                    options,
+                    lambda _: live.update(picture(state, options.steps), refresh=True),
+                )
         else:
             print(header_line(state.header), flush=True)
             _follow(follower, state, options, _Lines(state, options).show)
@@ -178,7 +218,11 @@ def _opened(path: Path, timeout: float, every: float) -> Follower:
         if path.exists() and _has_line(path):
             return Follower(path)
         if time.monotonic() >= deadline:
-            raise _Late(f"{path}: " + ("has no complete line" if path.exists() else "is not there") + f" after {words.duration(timeout)}")
+            raise _Late(
+                f"{path}: "
+                + ("has no complete line" if path.exists() else "is not there")
+                + f" after {words.duration(timeout)}"
+            )
         if not told:
             print(f"{NAME}: waiting for {words.plain(str(path))}", file=sys.stderr)
             told = True
@@ -194,7 +238,12 @@ def _has_line(path: Path) -> bool:
         return file.readline().endswith(b"\n")
 
 
-def _follow(follower: Follower, state: State, options: argparse.Namespace, show: Callable[[list[Line]], None]) -> None:
+def _follow(
+    follower: Follower,
+    state: State,
+    options: argparse.Namespace,
+    show: Callable[[list[Line]], None],
+) -> None:
     heard = time.monotonic()
     while True:
         lines = list(follower.lines())
@@ -206,7 +255,9 @@ def _follow(follower: Follower, state: State, options: argparse.Namespace, show:
         if state.end is not None:
             return
         if time.monotonic() - heard >= options.timeout:
-            raise _Late(f"{follower.path}: no new line for {words.duration(options.timeout)}; the run may have been killed")
+            raise _Late(
+                f"{follower.path}: no new line for {words.duration(options.timeout)}; the run may have been killed"
+            )
         time.sleep(options.every)
 
 
@@ -222,7 +273,11 @@ class _Lines:
             if (text := happening(line)) is not None:
                 print(text, flush=True)
         now = time.monotonic()
-        if self.state.steps and lines and (now - self.told >= 10 * self.options.every or self.state.end):
+        if (
+            self.state.steps
+            and lines
+            and (now - self.told >= 10 * self.options.every or self.state.end)
+        ):
             print(progress(self.state, self.options.steps), flush=True)
             self.told = now
 
@@ -246,7 +301,11 @@ def clock(t: float) -> str:
 
 
 def ending(end: End) -> str:
-    what = f"the run was closed after {words.count(end.step, 'step')}" if end.status == "closed" else f"the run {words.plain(end.status)} after {words.count(end.step, 'step')}"
+    what = (
+        f"the run was closed after {words.count(end.step, 'step')}"
+        if end.status == "closed"
+        else f"the run {words.plain(end.status)} after {words.count(end.step, 'step')}"
+    )
     return what + (f": {words.plain(end.error)}" if end.error else "")
 
 
@@ -255,13 +314,23 @@ def header_line(header: Header) -> str:
 
 
 def progress(state: State, total: int | None) -> str:
-    parts = [f"step {state.steps:,}" + (f" of {total:,}" if total else ""), f"{words.duration(state.step_time)} a step"]
+    parts = [
+        f"step {state.steps:,}" + (f" of {total:,}" if total else ""),
+        f"{words.duration(state.step_time)} a step",
+    ]
     if (ratio := state.against_dense) is not None:
-        parts.append(f"{words.times(ratio)} less than dense" if ratio >= 1 else f"{words.times(1 / ratio)} more than dense")
+        parts.append(
+            f"{words.times(ratio)} less than dense"
+            if ratio >= 1
+            else f"{words.times(1 / ratio)} more than dense"
+        )
     if state.link:
         parts.append(f"link {words.rate(state.link.rate)}, {words.duration(state.link.latency)}")
     parts.append(f"{words.size(state.bytes)} sent")
-    parts += [f"{words.short(words.plain(name), 20)} {words.number(value)}" for name, value in list(state.noted.items())[:3]]
+    parts += [
+        f"{words.short(words.plain(name), 20)} {words.number(value)}"
+        for name, value in list(state.noted.items())[:3]
+    ]
     if total and state.step_time and total > state.steps:
         parts.append(f"{words.duration((total - state.steps) * state.step_time)} left")
     return f"{clock(state.t)}  " + "; ".join(parts)
@@ -287,7 +356,10 @@ def spark(values: Sequence[float], width: int = 40) -> str:
     if not shown:
         return ""
     low, high = min(shown), max(shown)
-    return "".join(BARS[int((value - low) / (high - low) * (len(BARS) - 1)) if high > low else 0] for value in shown)
+    return "".join(
+        BARS[int((value - low) / (high - low) * (len(BARS) - 1)) if high > low else 0]
+        for value in shown
+    )
 
 
 def picture(state: State, total: int | None) -> RenderableType:
@@ -305,40 +377,103 @@ def picture(state: State, total: int | None) -> RenderableType:
     def row(name: str, *pieces: str | tuple[str, str]) -> None:
         table.add_row(name, Text.assemble(*pieces))
 
-    row("steps", f"{state.steps:,}" + (f" of {total:,}" if total else ""), f" in {words.duration(state.t)}")
+    row(
+        "steps",
+        f"{state.steps:,}" + (f" of {total:,}" if total else ""),
+        f" in {words.duration(state.t)}",
+    )
     if total:
         table.add_row("", ProgressBar(total=total, completed=min(state.steps, total), width=40))
         if state.step_time and total > state.steps:
             row("time left", words.duration((total - state.steps) * state.step_time))
-    row("a step", (words.duration(state.step_time), "bold"), _dense_words(state), "  ", (spark([step.whole for step in state.recent if step.whole]), "cyan"))
+    row(
+        "a step",
+        (words.duration(state.step_time), "bold"),
+        _dense_words(state),
+        "  ",
+        (spark([step.whole for step in state.recent if step.whole]), "cyan"),
+    )
     if state.noted:
-        row("noted", ", ".join(f"{words.short(words.plain(name), 24)} {words.number(value)}" for name, value in list(state.noted.items())[:5]))
+        row(
+            "noted",
+            ", ".join(
+                f"{words.short(words.plain(name), 24)} {words.number(value)}"
+                for name, value in list(state.noted.items())[:5]
+            ),
+        )
     if state.phase is not None:
         row("phase", words.plain(state.phase))
-    row("plan", (words.label(state.last.plan) if state.last else "-", "bold cyan"), f"\n{words.plain(state.last.plan)}" if state.last else "")
+    row(
+        "plan",
+        (words.label(state.last.plan) if state.last else "-", "bold cyan"),
+        f"\n{words.plain(state.last.plan)}" if state.last else "",
+    )
     row("why", words.plain(state.decision.reason) if state.decision else "-")
-    row("link", f"{words.rate(state.link.rate)}, {words.duration(state.link.latency)}" if state.link else "not known yet")
-    row("sent", f"{words.size(state.bytes)}, {words.size(state.bytes / state.steps)} a step" if state.steps else "nothing yet", f"; {words.count(state.voids, 'void exchange')}" if state.voids else "")
+    row(
+        "link",
+        f"{words.rate(state.link.rate)}, {words.duration(state.link.latency)}"
+        if state.link
+        else "not known yet",
+    )
+    row(
+        "sent",
+        f"{words.size(state.bytes)}, {words.size(state.bytes / state.steps)} a step"
+        if state.steps
+        else "nothing yet",
+        f"; {words.count(state.voids, 'void exchange')}" if state.voids else "",
+    )
     parts: list[RenderableType] = [table]
     if state.decisions:
         parts.append(Text("\nlast decisions", style="dim"))
         parts += [_decision(each) for each in reversed(state.decisions)]
-    parts += [Text(f"{clock(each.t)}  {words.plain(each.level)}: {words.plain(each.text)}", style="yellow") for each in state.messages]
+    parts += [
+        Text(
+            f"{clock(each.t)}  {words.plain(each.level)}: {words.plain(each.text)}", style="yellow"
+        )
+        for each in state.messages
+    ]
     if state.end:
-        parts.append(Text(ending(state.end), style="bold green" if state.end.status == "closed" else "bold red"))
-    return Panel(Group(*parts), title=Text(words.short(words.plain(state.header.name), 60)), subtitle=Text(f"{state.header.world} ranks, {state.header.parameters:,} parameters"), border_style="dim")
+        parts.append(
+            Text(
+                ending(state.end),
+                style="bold green" if state.end.status == "closed" else "bold red",
+            )
+        )
+    return Panel(
+        Group(*parts),
+        title=Text(words.short(words.plain(state.header.name), 60)),
+        subtitle=Text(f"{state.header.world} ranks, {state.header.parameters:,} parameters"),
+        border_style="dim",
+    )
 
 
 def _dense_words(state: State) -> str:
     ratio = state.against_dense
     if ratio is None:
         return ""
-    return f", {words.times(ratio)} less than dense" if ratio >= 1 else f", {words.times(1 / ratio)} more than dense"
+    return (
+        f", {words.times(ratio)} less than dense"
+        if ratio >= 1
+        else f", {words.times(1 / ratio)} more than dense"
+    )
 
 
 def _decision(decision: Decision) -> RenderableType:
     from rich.text import Text
 
-    kind = "trial" if decision.trial else "new" if decision.changed or decision.before is None else "kept"
+    kind = (
+        "trial"
+        if decision.trial
+        else "new"
+        if decision.changed or decision.before is None
+        else "kept"
+    )
     style = "bold cyan" if kind == "new" else ""
-    return Text.assemble((f"{clock(decision.t)}  ", "dim"), (f"{kind:5} ", style), (words.label(decision.plan), style), f"  {words.plain(decision.reason)}", overflow="ellipsis", no_wrap=True)
+    return Text.assemble(
+        (f"{clock(decision.t)}  ", "dim"),
+        (f"{kind:5} ", style),
+        (words.label(decision.plan), style),
+        f"  {words.plain(decision.reason)}",
+        overflow="ellipsis",
+        no_wrap=True,
+    )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""How figures and plans are written for people: three significant digits, the units of every tool."""
+"""How figures and plans are written for people: three significant digits, the units of every
+tool."""
 
 from __future__ import annotations
 
@@ -70,8 +71,16 @@ def count(n: int, noun: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text of somebody else's on one line, without what steers a terminal or turns the direction of writing."""
-    safe = "".join(" " if each in "\n\r\t" else "\N{REPLACEMENT CHARACTER}" if unicodedata.category(each) in ("Cc", "Cf", "Cs", "Co") else each for each in text)
+    """A text of somebody else's on one line, without what steers a terminal or turns the direction
+    of writing."""
+    safe = "".join(
+        " "
+        if each in "\n\r\t"
+        else "\N{REPLACEMENT CHARACTER}"
+        if unicodedata.category(each) in ("Cc", "Cf", "Cs", "Co")
+        else each
+        for each in text
+    )
     return safe.strip()
 
 
