@@ -35,8 +35,8 @@ struct Crew::Order {
 Crew::Crew(std::unique_ptr<comm::Communicator> exchanges,
            std::unique_ptr<comm::Communicator> control)
     : exchanges_(std::move(exchanges)),
-      lane_(std::move(control), engine::Threading::kCaller),
-      records_(lane_, fault_, {}, kRecordTag) {}
+      control_(std::move(control)),
+      records_(failure_, {}, kRecordTag) {}
 
 void Crew::send(const Order& order) {
   const Buffer<Order> message(1);
@@ -51,7 +51,7 @@ Crew::Order Crew::receive() {
   return message[0];
 }
 
-std::vector<engine::Record> Crew::run(const Work& work) {
+std::vector<agree::Record> Crew::run(const Work& work) {
   Order order{.length = work.length, .compute = work.compute.value, .rounds = work.rounds};
   const std::string text = to_string(work.plan);
   require(!text.empty() && text.size() < order.plan.size(), "a plan of {} characters", text.size());
@@ -69,14 +69,14 @@ void Crew::serve() {
 
 // Ranks leave an exchange at different times and enter the next one so: after a few rounds they are
 // as far apart as in training.
-std::vector<engine::Record> Crew::obey(const Order& order) {
+std::vector<agree::Record> Crew::obey(const Order& order) {
   const plan::Plan plan = plan::parse_plan(order.plan.data());
   const TrialOptions options{.plan = plan, .count = order.length};
   if (const std::size_t bytes = hollow_bytes(options, rank(), size()); memory_.bytes.size() < bytes)
     memory_ = comm::mpi::unread_memory(2 * bytes);
   const auto trial = hollow_trial(*exchanges_, options, memory_);
   rest_until(order.begin);
-  engine::Record record{.step = posted_++};
+  agree::Record record{.step = posted_++};
   for (int r = 0; r < order.rounds; ++r) {
     const double begin = exchanges_->now().value;
     for (int s = 0; s < plan.every; ++s) rest(order.compute);
@@ -86,7 +86,7 @@ std::vector<engine::Record> Crew::obey(const Order& order) {
     record.wire[0] = record.exposed = static_cast<float>(left - entered);
     record.whole = static_cast<float>(left - begin);
   }
-  records_.post(record);
+  records_.gather(*control_, record);
   return records_.take(record.step).records;
 }
 

@@ -8,10 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include "pliant/agree/records.h"
 #include "pliant/comm/communicator.h"
-#include "pliant/engine/fault.h"
-#include "pliant/engine/lane.h"
-#include "pliant/engine/records.h"
+#include "pliant/common/first_failure.h"
 #include "pliant/plan/plan.h"
 
 namespace pliant::bench {
@@ -33,7 +32,7 @@ class Crew {
 
   // The first rank: everybody does this, all beginning at the same moment. Everybody's record:
   // `wire[0]` and `exposed` the exchange, `whole` the round.
-  [[nodiscard]] std::vector<engine::Record> run(const Work& work);
+  [[nodiscard]] std::vector<agree::Record> run(const Work& work);
   // The first rank: lets the others go.
   void dismiss();
   // The others: until dismissed.
@@ -46,14 +45,14 @@ class Crew {
   struct Order;
   void send(const Order& order);
   [[nodiscard]] Order receive();
-  [[nodiscard]] std::vector<engine::Record> obey(const Order& order);
+  [[nodiscard]] std::vector<agree::Record> obey(const Order& order);
   void rest(double seconds);
   void rest_until(double moment);
 
   std::unique_ptr<comm::Communicator> exchanges_;
-  engine::Fault fault_;
-  engine::Lane lane_;
-  engine::Records records_;
+  std::unique_ptr<comm::Communicator> control_;
+  FirstFailure failure_;
+  agree::Records records_;
   comm::Region memory_ = {};
   std::uint64_t posted_ = 0;
 };

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pliant/common/processor_time.h"
-#include "pliant/engine/adaptive.h"
+#include "pliant/planner/adaptive.h"
 #include "tests/control/measures.h"
 
 namespace pliant::test {
@@ -79,11 +79,11 @@ struct Cost {
 
 Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds compute, unsigned seed,
              int rounds) {
-  engine::AdaptivePolicy policy({.ranks = ranks, .lanes = 1},
-                                {length / 4, length / 4, length / 4, length / 4});
+  planner::AdaptivePolicy policy({.ranks = ranks, .lanes = 1},
+                                 {length / 4, length / 4, length / 4, length / 4});
   SyntheticNetwork network(link, seed);
   model::PriceBook book;
-  std::deque<std::vector<engine::Record>> under_way;
+  std::deque<std::vector<agree::Record>> under_way;
   const model::Weight control = model::PriceBook::weigh_control(64, ranks);
   const int warm = 400;
   double spent = 0;
@@ -107,8 +107,8 @@ Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds comp
     }
     const double exchange = network.noisy(wire).value;
     const double gathered = network.took(control).value;
-    std::vector<engine::Record> records(static_cast<std::size_t>(ranks));
-    for (engine::Record& record : records) {
+    std::vector<agree::Record> records(static_cast<std::size_t>(ranks));
+    for (agree::Record& record : records) {
       const double computed = compute.value * (1 + 0.05 * (network.even() - 0.5)) * plan.every;
       const double late = 1 + 0.1 * network.even();  // who came early waited longer
       record.step = static_cast<std::uint64_t>(round);

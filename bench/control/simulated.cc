@@ -17,7 +17,7 @@
 #include "bench/control/crew.h"
 #include "pliant/comm/mpi/session.h"
 #include "pliant/control/front.h"
-#include "pliant/engine/adaptive.h"
+#include "pliant/planner/adaptive.h"
 
 namespace pliant::bench {
 namespace {
@@ -124,9 +124,9 @@ class Trial {
     Prediction predicted;
   };
   Found let_auto_find() {
-    engine::AdaptivePolicy policy({.ranks = crew_.size(), .lanes = 0}, {case_.length});
-    std::map<std::string, std::vector<engine::Record>> seen;
-    std::deque<std::vector<engine::Record>> under_way;
+    planner::AdaptivePolicy policy({.ranks = crew_.size(), .lanes = 0}, {case_.length});
+    std::map<std::string, std::vector<agree::Record>> seen;
+    std::deque<std::vector<agree::Record>> under_way;
     plan::Plan plan;
     std::uint64_t round = 0;
     for (std::int64_t step = 0; step < kSteps; step += plan.every, ++round) {
@@ -140,7 +140,7 @@ class Trial {
       auto& records = seen[to_string(plan)];
       if (records.empty()) records = crew_.run({plan, case_.length, case_.compute, kRounds});
       under_way.push_back(records);
-      for (engine::Record& record : under_way.back()) record.step = round;
+      for (agree::Record& record : under_way.back()) record.step = round;
     }
     known_ = policy.inputs();
     return {plan, model::predict(plan, known_, book_)};

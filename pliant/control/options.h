@@ -21,6 +21,10 @@ constexpr std::string_view to_string(Policy policy) {
   return names.at(static_cast<std::size_t>(policy));
 }
 
+// How a pinned plan starts: at once, dense at first, or from 100 % down to its density in equal
+// stretches.
+enum class WarmUp : std::uint8_t { kNone, kDense, kRamp };
+
 // What no policy goes beyond, unless the user pinned it. Sparser than this the residual outlives
 // its use: training diverged or lost points.
 struct Guards {

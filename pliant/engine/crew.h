@@ -7,15 +7,27 @@
 #include <mutex>
 #include <vector>
 
+#include "pliant/agree/records.h"
+#include "pliant/common/first_failure.h"
 #include "pliant/engine/common_share.h"
 #include "pliant/engine/engine.h"
-#include "pliant/engine/fault.h"
-#include "pliant/engine/journal.h"
 #include "pliant/engine/lane.h"
-#include "pliant/engine/records.h"
 #include "pliant/exchange/terms.h"
+#include "pliant/runlog/journal.h"
 
 namespace pliant::engine {
+
+using agree::Record;
+using agree::Records;
+using planner::Choice;
+using planner::Outlook;
+using planner::Policy;
+using planner::Result;
+using runlog::Energies;
+using runlog::Journal;
+using runlog::LogDecision;
+using runlog::LogHeader;
+using runlog::RunLog;
 
 // Sums over all exchanges so far.
 class Tallies {
@@ -60,7 +72,7 @@ class Tallies {
 };
 
 struct Crew {
-  Fault fault;
+  FirstFailure failure;
   Tallies tallies;
   std::vector<std::unique_ptr<Lane>> lanes;  // at least one
   std::unique_ptr<Lane> control_lane;  // none: the first lane's communicator serves, in the caller
@@ -68,6 +80,19 @@ struct Crew {
   std::unique_ptr<Journal> journal;  // none: nobody wants to know
   CommonShare common_share;          // updates, with an optimizer that divides by a second moment
 
+  // Sends this rank's record of a round to all ranks, in the control lane if there is one.
+  void post(const Record& record) {
+    (control_lane != nullptr ? *control_lane : *lanes.front())
+        .run([this, record](auto& communicator) {
+          try {
+            failure.check();
+            records->gather(communicator, record);
+          } catch (...) {
+            failure.note(std::current_exception());
+            records->wake();
+          }
+        });
+  }
   [[nodiscard]] Lane& lane(std::uint64_t number) { return *lanes[number % lanes.size()]; }
   [[nodiscard]] Seconds now() const { return lanes.front()->communicator().now(); }
   [[nodiscard]] int ranks() const { return lanes.front()->communicator().size(); }

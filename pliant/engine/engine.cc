@@ -10,19 +10,22 @@
 #include <map>
 #include <numeric>
 
+#include "pliant/agree/handshake.h"
 #include "pliant/common/errors.h"
 #include "pliant/compress/measure.h"
-#include "pliant/engine/adaptive.h"
-#include "pliant/engine/agreement.h"
 #include "pliant/engine/crew.h"
 #include "pliant/engine/facts.h"
 #include "pliant/engine/gradients.h"
-#include "pliant/engine/journal.h"
-#include "pliant/engine/log_opening.h"
-#include "pliant/engine/policy.h"
+#include "pliant/engine/opening.h"
 #include "pliant/engine/updates.h"
+#include "pliant/planner/adaptive.h"
+#include "pliant/planner/policy.h"
+#include "pliant/runlog/journal.h"
 
 namespace pliant::engine {
+using namespace agree;
+using namespace runlog;
+using namespace planner;
 namespace {
 
 // Exchanges use the numbers of their groups.
@@ -85,7 +88,8 @@ class Engine::Impl {
         gradients_(crew_, options_, sizes_of(parameters_)) {
     require(communicators.control != nullptr, "engine: no communicator for control");
     require(!parameters_.empty(), "engine: a model without parameters");
-    agree(*communicators.control, facts_of(parameters_, buffers_, options_), options_.deadline);
+    agree::agree(*communicators.control, facts_of(parameters_, buffers_, options_),
+                 options_.deadline);
     std::unique_ptr<RunLog> log = open_log(options_, *communicators.control);
     ranks_ = communicators.control->size();
     threads_ = !communicators.lanes.empty();
@@ -109,8 +113,7 @@ class Engine::Impl {
       crew_.control_lane =
           std::make_unique<Lane>(std::move(communicators.control), Threading::kOwnThread);
     }
-    Lane& lane = crew_.control_lane != nullptr ? *crew_.control_lane : *crew_.lanes.front();
-    crew_.records = std::make_unique<Records>(lane, crew_.fault, options_.deadline, kRecordTag);
+    crew_.records = std::make_unique<Records>(crew_.failure, options_.deadline, kRecordTag);
     if (log != nullptr || options_.run_log.watched) start_journal(std::move(log));
     set_plan(options_.pins);
     kind_ = policy_->choose(0).plan.kind;
@@ -124,7 +127,7 @@ class Engine::Impl {
     require(!closed_, "engine: it is closed");
     require(kind_ == plan::Kind::kGradients || gradients_.step_is_open(),
             "engine: gradients were submitted under a plan of kind updates");
-    crew_.fault.check();
+    crew_.failure.check();
     if (!gradients_.step_is_open()) open_step();
   }
 
@@ -155,14 +158,14 @@ class Engine::Impl {
     require(!gradients_.step_is_open(),
             "engine: step {} is not complete: some parameters were not submitted", round_);
     gradients_.wait();
-    crew_.fault.check();
+    crew_.failure.check();
   }
 
   // -- kind updates --
 
   Stepped step(const Model& model) {
     require(!closed_, "engine: it is closed");
-    crew_.fault.check();
+    crew_.failure.check();
     if (kind_ != plan::Kind::kUpdates) return {};
     if (updates_ == nullptr || !updates_->based()) {
       rebase(model);
@@ -192,7 +195,7 @@ class Engine::Impl {
   }
 
   void meet(const Model& model) {
-    crew_.fault.check();
+    crew_.failure.check();
     if (kind_ == plan::Kind::kUpdates && updates_ != nullptr && updates_->based())
       updates_->set_aside(model);
     try {
@@ -333,8 +336,9 @@ class Engine::Impl {
     gradients_.wait();
     for (const auto& lane : crew_.lanes) lane->drain();
     tell_the_rest();
-    crew_.records->forget();
-    crew_.fault.check();
+    (crew_.control_lane != nullptr ? *crew_.control_lane : *crew_.lanes.front()).drain();
+    crew_.records->clear();
+    crew_.failure.check();
     std::ranges::fill(voids_, 0);
     still_for_ = 0;
     policy_->note_buffers(false);
@@ -443,7 +447,7 @@ class Engine::Impl {
   // everybody here and is not void. Returns whether there is still a base: the last exchange may
   // have been one that changes the kind, on all ranks.
   bool exchange_until_all_are_here(const Model& model) {
-    crew_.fault.check();
+    crew_.failure.check();
     if (kind_ != plan::Kind::kUpdates) {
       end_step();
       return false;
@@ -588,8 +592,8 @@ class Engine::Impl {
   }
 
   [[noreturn]] void fail(const std::string& why) {
-    crew_.fault.note(std::make_exception_ptr(Disagreement(why)));
-    crew_.fault.check();
+    crew_.failure.note(std::make_exception_ptr(Disagreement(why)));
+    crew_.failure.check();
     throw Disagreement(why);
   }
 
@@ -677,14 +681,14 @@ class Engine::Impl {
       if (const auto found = crew_.records->take_if_here(round))
         crew_.journal->recorded(round, found->records, found->sent);
     }
-    crew_.journal->flush(crew_.fault.first() == nullptr);
+    crew_.journal->flush(crew_.failure.get() == nullptr);
   }
 
   void end_log() {
     tell_the_rest();
     if (run_log() == nullptr) return;
     const Summary all = summary();
-    run_log()->end(crew_.journal->written(), text_of(crew_.fault.first()),
+    run_log()->end(crew_.journal->written(), text_of(crew_.failure.get()),
                    {.plan = all.plan,
                     .steps = crew_.journal->written(),
                     .exchanges = all.exchanges,

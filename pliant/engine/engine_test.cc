@@ -12,8 +12,8 @@
 #include <random>
 #include <utility>
 
+#include "pliant/agree/handshake.h"
 #include "pliant/common/errors.h"
-#include "pliant/engine/agreement.h"
 #include "tests/support/run_engines.h"
 
 namespace pliant::engine {

@@ -27,9 +27,9 @@ std::string steering(const Options& options) {
 
 }  // namespace
 
-Facts facts_of(const std::vector<Parameter>& parameters, const std::vector<Parameter>& buffers,
-               const Options& options) {
-  Facts facts = {{"the version of pliant", std::string(version())}};
+agree::Facts facts_of(const std::vector<Parameter>& parameters,
+                      const std::vector<Parameter>& buffers, const Options& options) {
+  agree::Facts facts = {{"the version of pliant", std::string(version())}};
   facts.insert(facts.end(), options.facts.begin(), options.facts.end());
   facts.insert(
       facts.end(),

@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "pliant/engine/agreement.h"
+#include "pliant/agree/handshake.h"
 #include "pliant/engine/options.h"
 
 namespace pliant::engine {
 
-[[nodiscard]] Facts facts_of(const std::vector<Parameter>& parameters,
-                             const std::vector<Parameter>& buffers, const Options& options);
+[[nodiscard]] agree::Facts facts_of(const std::vector<Parameter>& parameters,
+                                    const std::vector<Parameter>& buffers, const Options& options);
 
 }  // namespace pliant::engine

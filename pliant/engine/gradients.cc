@@ -12,6 +12,9 @@
 #include "pliant/kernels/dense.h"
 
 namespace pliant::engine {
+using namespace agree;
+using namespace runlog;
+using namespace planner;
 namespace {
 
 // DDP cuts its buckets anew after the first step, by the order in which gradients became ready: the
@@ -333,10 +336,10 @@ void Gradients::clip(std::span<float> gradient, Step& step, std::size_t group) {
 void Gradients::exchange(comm::Communicator& communicator, Step& step, const Job& job) {
   bool passed = false;
   try {
-    crew_.fault.check();
+    crew_.failure.check();
     apply(communicator, step, job, passed);
   } catch (...) {
-    crew_.fault.note(std::current_exception());
+    crew_.failure.note(std::current_exception());
   }
   if (!passed) {
     wire_.enter(job.number);
@@ -346,7 +349,7 @@ void Gradients::exchange(comm::Communicator& communicator, Step& step, const Job
   // of a failure before all are there or will never be: only then is it certain that no lane works
   // in the same memory.
   std::vector<std::shared_ptr<Waiting>> ready;
-  const std::exception_ptr failure = crew_.fault.first();
+  const std::exception_ptr failure = crew_.failure.get();
   {
     const std::lock_guard lock(step.mutex);
     ++step.applied;
@@ -419,10 +422,10 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
     wire_.enter(job.number);
     passed = true;
     try {
-      crew_.fault.check();
+      crew_.failure.check();
       flight->travel(communicator);
     } catch (...) {
-      crew_.fault.note(std::current_exception());  // before the next is let through
+      crew_.failure.note(std::current_exception());  // before the next is let through
       wire_.leave();
       flight->give_back();
       throw;
@@ -483,7 +486,7 @@ void Gradients::finish(Step& step) {
   }
   if (crew_.journal != nullptr)
     crew_.journal->landed(step.number, {std::max(0.0, (step.landed - step.last_submitted).value)});
-  if (crew_.fault.first() == nullptr) crew_.records->post(step.record);
+  if (crew_.failure.get() == nullptr) crew_.post(step.record);
 }
 
 void Gradients::wait() {

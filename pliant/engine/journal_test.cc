@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/journal.h"
+#include "pliant/runlog/journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,12 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "pliant/common/log.h"
 #include "pliant/common/units.h"
 #include "pliant/control/options.h"
 #include "pliant/model/efficiency.h"
 #include "pliant/model/predict.h"
 #include "pliant/plan/costs.h"
 #include "pliant/plan/pins.h"
+#include "pliant/runlog/options.h"
 
 namespace pliant::engine {
 
@@ -26,27 +28,10 @@ struct Parameter {
   std::string shape = {};  // anything that must be alike on all ranks: sizes, strides, type
 };
 
-enum class WarmUp : std::uint8_t {
-  kNone,
-  kDense,
-  kRamp
-};  // kRamp: from 100 % down to the plan's density in equal stretches
-
-enum class Severity : std::uint8_t { kDebug, kInfo, kWarning };
-using Log = std::function<void(Severity, std::string_view)>;
-
-// What is written of a run, for people and tools (docs/formats/run-log.md).
-struct RunLogOptions {
-  // Only rank 0 writes; with {rank} in the path every rank does, each its own. Empty: nobody.
-  std::string path = {};
-  std::string name = {};                  // of the run; empty: the file's, without its ending
-  std::vector<std::string> command = {};  // that started it
-  std::vector<std::pair<std::string, std::string>> versions =
-      {};  // of what is around: "torch" -> "2.13.0"
-  std::vector<std::pair<std::string, std::string>> options =
-      {};                // of the caller's, besides those below
-  bool watched = false;  // Engine::latest() will be asked for, with or without a path
-};
+using control::WarmUp;
+using pliant::Log;
+using pliant::Severity;
+using RunLogOptions = runlog::Options;
 
 struct Options {
   plan::Pins pins = {};  // what is fixed; nothing pinned is "auto"

@@ -12,6 +12,9 @@
 #include "pliant/kernels/dense.h"
 
 namespace pliant::engine {
+using namespace agree;
+using namespace runlog;
+using namespace planner;
 namespace {
 
 constexpr std::size_t kSides = 2;  // parameters, buffers
@@ -318,17 +321,17 @@ bool Updates::send(const Model& model, const Sending& sending) {
     wire_.enter(turn);
     const Seconds began = crew_.now();
     try {
-      crew_.fault.check();
+      crew_.failure.check();
       for (std::size_t s = 0; s < kSides; ++s) {
         if (air->sides[s].flight == nullptr) continue;
         air->sides[s].flight->travel(communicator);
         air->record.wire[s] = static_cast<float>(air->sides[s].flight->report().wire.value);
       }
     } catch (...) {
-      crew_.fault.note(std::current_exception());
+      crew_.failure.note(std::current_exception());
       crew_.records->wake();
     }
-    if (crew_.fault.first() == nullptr) crew_.records->post(air->record);
+    if (crew_.failure.get() == nullptr) crew_.post(air->record);
     if (is_callers) note_wait(crew_.now() - began);
     wire_.leave();
     {
@@ -380,14 +383,14 @@ exchange::Report Updates::land(const Model& model) {
   air->wait();
   const Seconds arrived = crew_.now();
   note_wait(arrived - came);
-  if (crew_.fault.first() != nullptr) {
+  if (crew_.failure.get() != nullptr) {
     for (std::size_t s = 0; s < kSides; ++s) {
       if (air->sides[s].flight == nullptr) continue;
       air->sides[s].flight->give_back();
       air->sides[s].flight.reset();
     }
     air_.pop_front();
-    crew_.fault.check();
+    crew_.failure.check();
   }
   parameters_.check(model.parameters);
   buffers_.check(model.buffers);
@@ -487,7 +490,7 @@ void Updates::write(State& state) {
   if (parameters_.bucket->voted) state.voted = {*parameters_.bucket->voted};
   for (const auto& air : air_) {
     air->wait();
-    crew_.fault.check();
+    crew_.failure.check();
     State::InFlight saved{.number = air->sending.number,
                           .sent = air->sending.sent,
                           .due = air->sending.due,

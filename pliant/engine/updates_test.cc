@@ -13,7 +13,7 @@
 #include <numeric>
 #include <random>
 
-#include "pliant/engine/agreement.h"
+#include "pliant/agree/handshake.h"
 #include "tests/support/run_engines.h"
 
 namespace pliant::engine {

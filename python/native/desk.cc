@@ -3,9 +3,9 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "pliant/agree/handshake.h"
 #include "pliant/comm/c10d/communicator.h"
 #include "pliant/common/errors.h"
-#include "pliant/engine/agreement.h"
 #include "pliant/exchange/dense.h"
 #include "pliant/schedule/catalogue.h"
 
@@ -29,7 +29,7 @@ Desk::Desk(c10::intrusive_ptr<::c10d::Backend> backend,
       deadline_(deadline) {}
 
 std::vector<std::string> Desk::gather(const std::string& mine) {
-  return engine::gather_texts(*communicator_, mine, deadline_);
+  return agree::gather_texts(*communicator_, mine, deadline_);
 }
 
 void Desk::sum(const at::Tensor& tensor) {

@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "pliant/agree/handshake.h"
 #include "pliant/comm/errors.h"
 #include "pliant/common/errors.h"
 #include "pliant/compress/payload.h"
-#include "pliant/engine/agreement.h"
 #include "pliant/exchange/complaint.h"
 
 namespace py = pybind11;
@@ -41,7 +41,7 @@ void translate(std::exception_ptr why) {
     if (why) std::rethrow_exception(why);
   } catch (const comm::CommError& error) {
     set(error);
-  } catch (const engine::Disagreement& error) {
+  } catch (const agree::Disagreement& error) {
     set("DisagreementError", error);
   } catch (const ContractError& error) {
     set("ContractError", error);

@@ -14,12 +14,15 @@
 #include <string_view>
 #include <vector>
 
-#include "pliant/engine/policy.h"
-#include "pliant/engine/record.h"
-#include "pliant/engine/run_log.h"
+#include "pliant/agree/record.h"
 #include "pliant/exchange/terms.h"
+#include "pliant/planner/policy.h"
+#include "pliant/runlog/run_log.h"
 
-namespace pliant::engine {
+namespace pliant::runlog {
+
+using agree::Record;
+using planner::Outlook;
 
 // Sums of squares of this rank's contribution and of what it has not sent, over the same sample of
 // entries.
@@ -119,4 +122,4 @@ class Journal {
   bool told_failure_ = false;
 };
 
-}  // namespace pliant::engine
+}  // namespace pliant::runlog

@@ -10,7 +10,7 @@
 
 #include "pliant/comm/communicator.h"
 
-namespace pliant::engine {
+namespace pliant::agree {
 
 // Ranks that must be alike are not. The text names the fact, two ranks and both values.
 class Disagreement : public std::runtime_error {
@@ -34,4 +34,4 @@ void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Se
 void go_on_unless(comm::Communicator& communicator, const std::string& objection,
                   std::optional<Seconds> deadline);
 
-}  // namespace pliant::engine
+}  // namespace pliant::agree

@@ -13,16 +13,17 @@
 #include <utility>
 #include <vector>
 
+#include "pliant/common/log.h"
 #include "pliant/common/units.h"
 #include "pliant/control/decide.h"
-#include "pliant/engine/json_object.h"
-#include "pliant/engine/options.h"
 #include "pliant/plan/link.h"
+#include "pliant/runlog/json.h"
+#include "pliant/runlog/options.h"
 
-namespace pliant::engine {
+namespace pliant::runlog {
 
 // The path with {rank} filled in; nothing if this rank writes none.
-[[nodiscard]] std::optional<std::string> log_path(const RunLogOptions& options, int rank);
+[[nodiscard]] std::optional<std::string> log_path(const Options& options, int rank);
 
 // What the header tells of a run.
 struct LogHeader {
@@ -124,4 +125,4 @@ class RunLog {
 void put(JsonObject& object, const LogStep& step, Seconds began);
 [[nodiscard]] std::string to_json(const LogSummary& summary);
 
-}  // namespace pliant::engine
+}  // namespace pliant::runlog

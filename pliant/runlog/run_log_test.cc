@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/run_log.h"
+#include "pliant/runlog/run_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 #include "pliant/common/errors.h"
 
-namespace pliant::engine {
+namespace pliant::runlog {
 namespace {
 
 using nlohmann::json;
@@ -241,4 +241,4 @@ TEST_F(RunLogTest, WhoIsKilledLeavesWholeLines) {
 }
 
 }  // namespace
-}  // namespace pliant::engine
+}  // namespace pliant::runlog

@@ -10,13 +10,16 @@
 #include <string_view>
 #include <vector>
 
+#include "pliant/agree/record.h"
+#include "pliant/common/log.h"
 #include "pliant/control/decide.h"
-#include "pliant/engine/options.h"
-#include "pliant/engine/record.h"
 #include "pliant/plan/link.h"
 #include "pliant/plan/plan.h"
 
-namespace pliant::engine {
+namespace pliant::planner {
+
+using agree::Record;
+using control::WarmUp;
 
 struct Choice {
   plan::Plan plan;
@@ -95,4 +98,4 @@ class FixedPolicy final : public Policy {
 // Then nothing is chosen, and two runs are the same bit for bit.
 [[nodiscard]] bool is_complete(const plan::Pins& pins);
 
-}  // namespace pliant::engine
+}  // namespace pliant::planner

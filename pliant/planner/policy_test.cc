@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/policy.h"
+#include "pliant/planner/policy.h"
 
 #include <gtest/gtest.h>
 
-namespace pliant::engine {
+namespace pliant::planner {
 namespace {
 
 TEST(FixedPolicy, KeepsThePinnedPlan) {
@@ -41,4 +41,4 @@ TEST(FixedPolicy, RampsDownNeverUp) {
 }
 
 }  // namespace
-}  // namespace pliant::engine
+}  // namespace pliant::planner

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/policy.h"
+#include "pliant/planner/policy.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "pliant/plan/density.h"
 
-namespace pliant::engine {
+namespace pliant::planner {
 namespace {
 
 // Where a sparse scheme is pinned and its density is not: our trials lose little at 1 %, and it is
@@ -88,4 +88,4 @@ bool is_complete(const plan::Pins& pins) {
   return pins.kind && pins.scheme && (pins.density || pins.scheme == plan::Scheme::kDense);
 }
 
-}  // namespace pliant::engine
+}  // namespace pliant::planner

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/record.h"
+#include "pliant/agree/record.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace pliant::engine {
+namespace pliant::agree {
 namespace {
 
 // The ranks that differ from most others; from rank 0 if there is no majority.
@@ -93,4 +93,4 @@ std::optional<std::string> disagreement(std::span<const Record> records) {
   return std::nullopt;
 }
 
-}  // namespace pliant::engine
+}  // namespace pliant::agree

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/journal.h"
+#include "pliant/runlog/journal.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "pliant/kernels/dense.h"
 
-namespace pliant::engine {
+namespace pliant::runlog {
 namespace {
 
 constexpr std::size_t kBlock = 256;
@@ -258,4 +258,4 @@ std::string Journal::latest() const {
   return std::move(out).text();
 }
 
-}  // namespace pliant::engine
+}  // namespace pliant::runlog

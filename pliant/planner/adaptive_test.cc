@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // plan=auto: every rank decides for itself and all decide the same, whatever their clocks and
 // delays show them.
-#include "pliant/engine/adaptive.h"
+#include "pliant/planner/adaptive.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 
 #include "tests/support/run_engines.h"
 
-namespace pliant::engine {
+namespace pliant::planner {
 namespace {
 
 using pliant::testing::run_engines;
@@ -422,4 +422,4 @@ TEST(Adaptive, EnginesAgreeThroughAHundredThousandDecisions) {
 }
 
 }  // namespace
-}  // namespace pliant::engine
+}  // namespace pliant::planner

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-namespace pliant::engine {
+namespace pliant::runlog {
 
 // In quotes, with everything escaped that JSON does not allow in a text. Bytes that are not UTF-8
 // become U+FFFD.
@@ -81,4 +81,4 @@ class JsonObject {
   std::string text_ = "{";
 };
 
-}  // namespace pliant::engine
+}  // namespace pliant::runlog

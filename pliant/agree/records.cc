@@ -1,30 +1,18 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/records.h"
+#include "pliant/agree/records.h"
 
 #include <cstring>
 
 #include "pliant/exchange/dense.h"
 #include "pliant/schedule/catalogue.h"
 
-namespace pliant::engine {
+namespace pliant::agree {
 
-Records::Records(Lane& lane, Fault& fault, std::optional<Seconds> deadline, comm::Tag tag)
-    : lane_(lane), fault_(fault), deadline_(deadline), tag_(tag) {}
+Records::Records(const FirstFailure& failure, std::optional<Seconds> deadline, comm::Tag tag)
+    : failure_(failure), deadline_(deadline), tag_(tag) {}
 
-void Records::post(Record mine) {
-  lane_.run([this, mine](comm::Communicator& communicator) {
-    try {
-      fault_.check();
-      gather(communicator, mine);
-    } catch (...) {
-      fault_.note(std::current_exception());
-      wake();
-    }
-  });
-}
-
-// Records travel as the floats of a dense all-gather: nobody adds, so nobody looks at them as
-// numbers.
+// Records travel as the floats of a dense all-gather: nothing is added, so their bits arrive as
+// they are.
 void Records::gather(comm::Communicator& communicator, Record mine) {
   constexpr std::size_t kFloats = sizeof(Record) / sizeof(float);
   const auto ranks = static_cast<std::size_t>(communicator.size());
@@ -49,44 +37,40 @@ void Records::gather(comm::Communicator& communicator, Record mine) {
   arrived_.notify_all();
 }
 
-Records::Gathered Records::take(std::uint64_t step) {
-  std::unique_lock lock(mutex_);
-  arrived_.wait(lock, [&] { return here_.contains(step) || fault_.first() != nullptr; });
-  const auto found = here_.extract(step);
-  if (found.empty()) {
-    lock.unlock();
-    fault_.check();
-  }
-  return std::move(found.mapped());
+void Records::wait_for(std::uint64_t round, std::unique_lock<std::mutex>& lock) {
+  arrived_.wait(lock, [&] { return here_.contains(round) || failure_.get() != nullptr; });
+  if (here_.contains(round)) return;
+  lock.unlock();
+  failure_.check();
 }
 
-std::optional<Records::Gathered> Records::take_if_here(std::uint64_t step) {
+Records::Gathered Records::take(std::uint64_t round) {
+  std::unique_lock lock(mutex_);
+  wait_for(round, lock);
+  return std::move(here_.extract(round).mapped());
+}
+
+std::optional<Records::Gathered> Records::take_if_here(std::uint64_t round) {
   const std::lock_guard lock(mutex_);
-  const auto found = here_.extract(step);
+  auto found = here_.extract(round);
   if (found.empty()) return std::nullopt;
   return std::move(found.mapped());
 }
 
-void Records::wake() {
-  {
-    const std::lock_guard lock(mutex_);
-  }  // whoever looks now sees the fault; whoever has looked sleeps already
-  arrived_.notify_all();
-}
-
-std::vector<Record> Records::look(std::uint64_t step) {
+std::vector<Record> Records::look(std::uint64_t round) {
   std::unique_lock lock(mutex_);
-  arrived_.wait(lock, [&] { return here_.contains(step) || fault_.first() != nullptr; });
-  if (const auto found = here_.find(step); found != here_.end()) return found->second.records;
-  lock.unlock();
-  fault_.check();
-  return {};
+  wait_for(round, lock);
+  return here_.at(round).records;
 }
 
-void Records::forget() {
-  lane_.drain();
+void Records::clear() {
   const std::lock_guard lock(mutex_);
   here_.clear();
+}
+
+void Records::wake() {
+  { const std::lock_guard lock(mutex_); }  // a caller that saw no failure is waiting by now
+  arrived_.notify_all();
 }
 
 Records::Total Records::total() const {
@@ -94,4 +78,4 @@ Records::Total Records::total() const {
   return total_;
 }
 
-}  // namespace pliant::engine
+}  // namespace pliant::agree

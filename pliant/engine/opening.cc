@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/log_opening.h"
+#include "pliant/engine/opening.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <string_view>
 
+#include "pliant/agree/handshake.h"
 #include "pliant/common/errors.h"
 #include "pliant/common/hash.h"
 #include "pliant/common/version.h"
-#include "pliant/engine/agreement.h"
 
 namespace pliant::engine {
+using namespace runlog;
 namespace {
 
 std::uint64_t layout_of(const std::vector<Parameter>& parameters) {
@@ -37,12 +38,12 @@ std::unique_ptr<RunLog> open_log(const Options& options, comm::Communicator& con
   std::string objection = options.objection;
   std::unique_ptr<RunLog> log;
   try {
-    const auto path = log_path(options.run_log, control.rank());
+    const auto path = runlog::log_path(options.run_log, control.rank());
     if (path) log = std::make_unique<RunLog>(*path, [&control] { return control.now(); });
   } catch (const IoError& error) {
     objection = error.what();
   }
-  go_on_unless(control, objection, options.deadline);
+  agree::go_on_unless(control, objection, options.deadline);
   return log;
 }
 

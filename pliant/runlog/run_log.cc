@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/run_log.h"
+#include "pliant/runlog/run_log.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@
 
 #include "pliant/common/errors.h"
 
-namespace pliant::engine {
+namespace pliant::runlog {
 namespace {
 
 constexpr std::string_view kRank = "{rank}";
@@ -115,7 +115,7 @@ std::string json_text(std::string_view text) {
   return out + '"';
 }
 
-std::optional<std::string> log_path(const RunLogOptions& options, int rank) {
+std::optional<std::string> log_path(const Options& options, int rank) {
   const auto place = options.path.find(kRank);
   if (options.path.empty() || (place == std::string::npos && rank != 0)) return std::nullopt;
   std::string path = options.path;
@@ -282,4 +282,4 @@ void RunLog::end(std::uint64_t step, const std::optional<std::string>& error,
   write_line(std::move(out), Place::kLast);
 }
 
-}  // namespace pliant::engine
+}  // namespace pliant::runlog

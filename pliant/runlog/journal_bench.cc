@@ -16,15 +16,15 @@
 
 #include "pliant/common/processor_time.h"
 #include "pliant/control/front.h"
-#include "pliant/engine/adaptive.h"
-#include "pliant/engine/journal.h"
 #include "pliant/model/coefficients.h"
 #include "pliant/plan/candidates.h"
+#include "pliant/planner/adaptive.h"
+#include "pliant/runlog/journal.h"
 
 namespace {
 
 using namespace pliant;
-using namespace pliant::engine;
+using namespace pliant::runlog;
 
 constexpr int kRepetitions = 21;
 constexpr int kSteps = 1000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/adaptive.h"
+#include "pliant/planner/adaptive.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,11 +9,11 @@
 #include <numeric>
 #include <sstream>
 
+#include "pliant/agree/handshake.h"
 #include "pliant/common/errors.h"
-#include "pliant/engine/agreement.h"
 #include "pliant/plan/density.h"
 
-namespace pliant::engine {
+namespace pliant::planner {
 namespace {
 
 // Backward is about two thirds of a step's compute, if nothing is measured.
@@ -196,7 +196,7 @@ void AdaptivePolicy::time(std::span<const Record> records, const Ran& previous) 
   });
   compute_.take(compute / (updates ? previous.plan.every : 1));
   if (updates || leads_.empty()) return;
-  leads_[told_unit(previous.round, units_.size())].take(
+  leads_[agree::told_unit(previous.round, units_.size())].take(
       std::max(kLeastLead, most(records, [](const Record& record) { return record.lead; })));
 }
 
@@ -298,7 +298,7 @@ void AdaptivePolicy::restore(std::string_view text) {
 plan::CostTable agreed_costs(comm::Communicator& communicator, const plan::CostTable& mine,
                              std::optional<Seconds> deadline) {
   plan::CostTable slowest;
-  for (const std::string& text : gather_texts(communicator, plan::to_text(mine), deadline)) {
+  for (const std::string& text : agree::gather_texts(communicator, plan::to_text(mine), deadline)) {
     const plan::CostTable table = plan::parse_cost_table(text);
     for (std::size_t o = 0; o < plan::kOperationNames.size(); ++o) {
       const auto operation = static_cast<plan::Operation>(o);
@@ -313,4 +313,4 @@ plan::CostTable agreed_costs(comm::Communicator& communicator, const plan::CostT
   return slowest;
 }
 
-}  // namespace pliant::engine
+}  // namespace pliant::planner

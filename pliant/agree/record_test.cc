@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/record.h"
+#include "pliant/agree/record.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace pliant::engine {
+namespace pliant::agree {
 namespace {
 
 using ::testing::HasSubstr;
@@ -55,4 +55,4 @@ TEST(Disagreement, ComparesWhatWasAppliedOnlyWhereItWasHashed) {
 }
 
 }  // namespace
-}  // namespace pliant::engine
+}  // namespace pliant::agree

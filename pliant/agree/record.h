@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-namespace pliant::engine {
+namespace pliant::agree {
 
 inline constexpr std::uint16_t kRecordVersion = 1;
 
@@ -63,4 +63,4 @@ static_assert(sizeof(Record) == 64);
 // that names rank and value.
 [[nodiscard]] std::optional<std::string> nonsense(std::span<const Record> records);
 
-}  // namespace pliant::engine
+}  // namespace pliant::agree

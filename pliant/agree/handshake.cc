@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/agreement.h"
+#include "pliant/agree/handshake.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 #include "pliant/exchange/dense.h"
 #include "pliant/schedule/catalogue.h"
 
-namespace pliant::engine {
+namespace pliant::agree {
 namespace {
 
 Facts parse(const std::string& text) {
@@ -109,4 +109,4 @@ void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Se
   }
 }
 
-}  // namespace pliant::engine
+}  // namespace pliant::agree

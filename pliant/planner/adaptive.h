@@ -13,11 +13,11 @@
 
 #include "pliant/comm/communicator.h"
 #include "pliant/control/decide.h"
-#include "pliant/engine/policy.h"
 #include "pliant/observe/level.h"
 #include "pliant/observe/network.h"
+#include "pliant/planner/policy.h"
 
-namespace pliant::engine {
+namespace pliant::planner {
 
 class AdaptivePolicy final : public Policy {
  public:
@@ -91,4 +91,4 @@ class AdaptivePolicy final : public Policy {
                                            const plan::CostTable& mine,
                                            std::optional<Seconds> deadline);
 
-}  // namespace pliant::engine
+}  // namespace pliant::planner

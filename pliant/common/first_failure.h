@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// The first exception that any thread of a group ran into. Threads check it before they go on, so
+// that one failure stops all of them and everybody reports the same cause.
+#pragma once
+
+#include <exception>
+#include <mutex>
+
+namespace pliant {
+
+class FirstFailure {
+ public:
+  void note(std::exception_ptr what) {
+    const std::lock_guard lock(mutex_);
+    if (!first_) first_ = std::move(what);
+  }
+  [[nodiscard]] std::exception_ptr get() const {  // null if nothing has failed
+    const std::lock_guard lock(mutex_);
+    return first_;
+  }
+  // Throws the failure if there is one.
+  void check() const {
+    if (const auto what = get()) std::rethrow_exception(what);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::exception_ptr first_;
+};
+
+}  // namespace pliant

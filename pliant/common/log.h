@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// The callback through which the library reports to its user: it never prints by itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+namespace pliant {
+
+enum class Severity : std::uint8_t { kDebug, kInfo, kWarning };
+
+// May be called from any thread. An empty function means silence.
+using Log = std::function<void(Severity, std::string_view)>;
+
+}  // namespace pliant
