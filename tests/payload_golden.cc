@@ -55,7 +55,7 @@ void print_case(const Envelope& envelope, Marks marks, Entries entries, bool fir
       "{{\"step\": {}, \"epoch\": {}, \"bucket\": {}, \"slice\": {}, \"sender\": {}, \"length\": "
       "{}, \"voted\": {}, \"unsent\": {}, "
       "\"vote\": {}}},\n  \"bytes\": \"{}\"}}",
-      envelope.step, envelope.epoch, envelope.bucket, envelope.slice, envelope.sender,
+      envelope.round, envelope.plan_version, envelope.bucket, envelope.slice, envelope.sender,
       envelope.length, marks.voted, marks.unsent, marks.vote, hex);
 }
 
@@ -68,8 +68,8 @@ void print_cases(std::uint32_t length, std::size_t count) {
     for (const plan::IndexCode indices : plan::kIndexCodes) {
       for (const plan::ValueCode values : plan::kValueCodes) {
         const bool empty = number % 7 == 3;
-        const Envelope envelope{.step = (1ULL << 40) + number,
-                                .epoch = 1000 + number,
+        const Envelope envelope{.round = (1ULL << 40) + number,
+                                .plan_version = 1000 + number,
                                 .bucket = 100 + number,
                                 .slice = number % 3,
                                 .sender = number % 5,

@@ -10,7 +10,7 @@
 
 #include "pliant/common/buffer.h"
 #include "pliant/common/errors.h"
-#include "pliant/exchange/dense.h"
+#include "pliant/exchange/run_dense.h"
 #include "pliant/schedule/catalogue.h"
 
 namespace pliant::agree {

@@ -70,7 +70,7 @@ std::optional<std::string> disagreement(std::span<const Record> records) {
   static constexpr std::array facts = {
       Fact{"record format", [](const Record& r) { return std::uint64_t{r.version}; }},
       Fact{"step", [](const Record& r) { return r.step; }},
-      Fact{"plan epoch", [](const Record& r) { return std::uint64_t{r.epoch}; }},
+      Fact{"plan version", [](const Record& r) { return std::uint64_t{r.epoch}; }},
       Fact{"plan", [](const Record& r) { return std::uint64_t{r.plan}; }},
       Fact{"hash of what was applied",
            [](const Record& r) {

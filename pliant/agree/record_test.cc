@@ -36,7 +36,7 @@ TEST(Disagreement, NamesTheOddRankOut) {
   records = alike(4);
   records[0].epoch = 4;
   EXPECT_THAT(disagreement(records).value_or(""),
-              HasSubstr("rank 0 differs from the others in its plan epoch (4, not 3)"));
+              HasSubstr("rank 0 differs from the others in its plan version (4, not 3)"));
 }
 
 TEST(Disagreement, OfTwoRanksSaysThatNobodyKnowsWhoIsRight) {

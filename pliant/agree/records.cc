@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "pliant/exchange/dense.h"
+#include "pliant/exchange/run_dense.h"
 #include "pliant/schedule/catalogue.h"
 
 namespace pliant::agree {
@@ -23,7 +23,7 @@ void Records::gather(comm::Communicator& communicator, Record mine) {
   const auto& bruck = schedule::find_builder(schedule::Collective::kAllGather, "bruck");
   const auto traffic =
       exchange::run_dense(communicator, bruck, {communicator.size()}, all, workspace_,
-                          {.tag = tag_, .deadline = deadline_, .epoch = mine.epoch});
+                          {.tag = tag_, .deadline = deadline_, .plan_version = mine.epoch});
   std::vector<Record> records(ranks);
   std::memcpy(static_cast<void*>(records.data()), all.data(), ranks * sizeof(Record));
   {

@@ -25,18 +25,18 @@ void advise(Failure& failure, std::string_view first) {
 }  // namespace
 
 std::string to_string(const Wait& wait) {
-  return fmt::format("rank {} waits for rank {}, round {} of {}, plan epoch {}", wait.rank,
-                     wait.peer, wait.place.round, wait.place.rounds, wait.place.epoch);
+  return fmt::format("rank {} waits for rank {}, round {} of {}, plan version {}", wait.rank,
+                     wait.peer, wait.place.round, wait.place.rounds, wait.place.plan_version);
 }
 
 std::optional<Wait> parse_wait(const std::string& text) {
   Wait wait;
-  unsigned long long epoch = 0;
+  unsigned long long version = 0;
   const int read =
-      std::sscanf(text.c_str(), "rank %d waits for rank %d, round %d of %d, plan epoch %llu",
-                  &wait.rank, &wait.peer, &wait.place.round, &wait.place.rounds, &epoch);
+      std::sscanf(text.c_str(), "rank %d waits for rank %d, round %d of %d, plan version %llu",
+                  &wait.rank, &wait.peer, &wait.place.round, &wait.place.rounds, &version);
   if (read != 5) return std::nullopt;
-  wait.place.epoch = epoch;
+  wait.place.plan_version = version;
   return wait;
 }
 

@@ -20,7 +20,7 @@ struct Wait {
   Place place;
 };
 [[nodiscard]] std::string to_string(
-    const Wait& wait);  // "rank 2 waits for rank 1, round 3 of 6, plan epoch 17"
+    const Wait& wait);  // "rank 2 waits for rank 1, round 3 of 6, plan version 17"
 [[nodiscard]] std::optional<Wait> parse_wait(const std::string& text);
 
 struct Findings {

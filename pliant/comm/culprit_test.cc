@@ -50,10 +50,10 @@ TEST(Culprit, AWordAboutARankThatDoesNotExistLeadsNowhere) {
 }
 
 TEST(Culprit, AWordSurvivesTheStore) {
-  const auto back = parse_wait(
-      to_string(Wait{.rank = 2, .peer = 1, .place = {.round = 3, .rounds = 6, .epoch = 17}}));
+  const auto back = parse_wait(to_string(
+      Wait{.rank = 2, .peer = 1, .place = {.round = 3, .rounds = 6, .plan_version = 17}}));
   ASSERT_TRUE(back);
-  EXPECT_EQ(to_string(*back), "rank 2 waits for rank 1, round 3 of 6, plan epoch 17");
+  EXPECT_EQ(to_string(*back), "rank 2 waits for rank 1, round 3 of 6, plan version 17");
   EXPECT_EQ(parse_wait(to_string(Wait{.rank = 2}))->peer, -1);
   EXPECT_FALSE(parse_wait(""));
   EXPECT_FALSE(parse_wait("rank two waits"));

@@ -14,8 +14,8 @@ std::string describe(const Failure& f) {
                                to_string(f.bytes), f.receiving ? "from" : "to", f.peer, name);
   std::string text = fmt::format("rank {}: {}", f.rank, what);
   if (f.place.rounds > 0)
-    text += fmt::format(", round {} of {}, plan epoch {}", f.place.round, f.place.rounds,
-                        f.place.epoch);
+    text += fmt::format(", round {} of {}, plan version {}", f.place.round, f.place.rounds,
+                        f.place.plan_version);
   text += ": " + f.reason;
   if (f.culprit)
     text += fmt::format("\n  All waits lead to rank {}, which has left no word: look there first.",

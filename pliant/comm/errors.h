@@ -15,7 +15,7 @@ namespace pliant::comm {
 struct Place {
   int round = 0;  // from 1; 0 if it is not part of a schedule
   int rounds = 0;
-  std::uint64_t epoch = 0;
+  std::uint64_t plan_version = 0;
 };
 
 // What went wrong with which message. After it the communicator is dead.

@@ -101,8 +101,8 @@ std::span<std::byte> write(const Envelope& envelope, Marks marks,
   header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(envelope.contents) |
                                            (marks.non_finite ? kNonFiniteBit : 0U) |
                                            (marks.refused ? kRefusedBit : 0U));
-  header.step = envelope.step;
-  header.epoch = envelope.epoch;
+  header.step = envelope.round;
+  header.epoch = envelope.plan_version;
   header.bucket = envelope.bucket;
   header.slice = envelope.slice;
   header.sender = static_cast<std::uint16_t>(envelope.sender);
@@ -134,8 +134,8 @@ std::span<std::byte> write(const Envelope& envelope, Marks marks,
 // --- reading ---
 
 std::string described(const Envelope& e) {
-  return fmt::format("payload of rank {}, plan epoch {}, step {}, bucket {}, slice {}", e.sender,
-                     e.epoch, e.step, e.bucket, e.slice);
+  return fmt::format("payload of rank {}, plan version {}, round {}, bucket {}, slice {}", e.sender,
+                     e.plan_version, e.round, e.bucket, e.slice);
 }
 
 // Throws with the payload's description, which is only known inside open.
@@ -149,11 +149,13 @@ struct Judge {
       throw CorruptPayload(field, fmt::format("{}: corrupt {}: {}", subject, field,
                                               fmt::format(text, std::forward<Args>(args)...)));
   }
+  // `name`: what people call the field, where the format has another word.
   template <typename T>
-  void match(const char* field, const T& found, const T& expected) const {
+  void match(const char* field, const T& found, const T& expected,
+             const char* name = nullptr) const {
     if (found != expected)
-      throw PayloadMismatch(
-          field, fmt::format("{}: {} is {}, expected {}", subject, field, found, expected));
+      throw PayloadMismatch(field, fmt::format("{}: {} is {}, expected {}", subject,
+                                               name != nullptr ? name : field, found, expected));
   }
 };
 
@@ -188,8 +190,8 @@ void check_codes(const WireHeader& header, const Judge& judge) {
 }
 
 void check_expected(const WireHeader& header, const Envelope& expected, const Judge& judge) {
-  judge.match("epoch", header.epoch, expected.epoch);
-  judge.match("step", header.step, expected.step);
+  judge.match("epoch", header.epoch, expected.plan_version, "plan version");
+  judge.match("step", header.step, expected.round, "round");
   judge.match("bucket", header.bucket, expected.bucket);
   judge.match("slice", header.slice, expected.slice);
   if (expected.sender != kAnySender)

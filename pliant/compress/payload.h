@@ -20,8 +20,8 @@ inline constexpr std::uint8_t kPayloadVersion = 1;
 
 // What both sides agree on before a byte moves.
 struct Envelope {
-  std::uint64_t step = 0;
-  std::uint32_t epoch = 0;   // of the plan
+  std::uint64_t round = 0;
+  std::uint32_t plan_version = 0;
   std::uint32_t bucket = 0;  // or chunk
   std::uint32_t slice = 0;   // of the bucket, where it travels in slices; else 0
   std::uint32_t sender = 0;  // rank, below 65536
@@ -71,8 +71,8 @@ class CorruptPayload : public PayloadError {
   using PayloadError::PayloadError;
 };
 
-// In good order, but not the one that was expected: another plan epoch, step, sender, version, ...
-// The text has both values.
+// In good order, but not the one that was expected: another plan version, step, sender, version,
+// ... The text has both values.
 class PayloadMismatch : public PayloadError {
   using PayloadError::PayloadError;
 };

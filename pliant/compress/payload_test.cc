@@ -33,8 +33,8 @@ std::string name(Codes codes) {
 }
 
 Envelope envelope_of(std::uint32_t length, Codes codes, Contents contents = Contents::kBoth) {
-  return {.step = 40,
-          .epoch = 17,
+  return {.round = 40,
+          .plan_version = 17,
           .bucket = 2,
           .slice = 1,
           .sender = 3,
@@ -341,8 +341,8 @@ TEST(Refusal, AnotherEnvelopeIsAMismatchThatNamesBothValues) {
     return field_of<PayloadMismatch>(
         [&] { static_cast<void>(decode(good.bytes, other, indices, values)); });
   };
-  EXPECT_EQ(field([](Envelope& e) { e.epoch = 18; }), "epoch");
-  EXPECT_EQ(field([](Envelope& e) { e.step = 41; }), "step");
+  EXPECT_EQ(field([](Envelope& e) { e.plan_version = 18; }), "epoch");
+  EXPECT_EQ(field([](Envelope& e) { e.round = 41; }), "step");
   EXPECT_EQ(field([](Envelope& e) { e.bucket = 9; }), "bucket");
   EXPECT_EQ(field([](Envelope& e) { e.slice = 9; }), "slice");
   EXPECT_EQ(field([](Envelope& e) { e.sender = 9; }), "sender");
@@ -352,13 +352,13 @@ TEST(Refusal, AnotherEnvelopeIsAMismatchThatNamesBothValues) {
   EXPECT_EQ(field([](Envelope& e) { e.contents = Contents::kValues; }), "contents");
   try {
     Envelope other = good.envelope;
-    other.epoch = 18;
+    other.plan_version = 18;
     static_cast<void>(open(good.bytes, other, 3));
     FAIL();
   } catch (const PayloadMismatch& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "payload of rank 3, plan epoch 18, step 40, bucket 2, slice 1: epoch is 17, expected 18");
+    EXPECT_STREQ(error.what(),
+                 "payload of rank 3, plan version 18, round 40, bucket 2, slice 1: plan version is "
+                 "17, expected 18");
   }
 }
 

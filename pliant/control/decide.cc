@@ -131,7 +131,7 @@ class Evaluation {
     const Prediction* plain = nullptr;
     for (const Prediction* each : allowed) {
       const bool is_plain = each->plan.scheme == plan::Scheme::kDense &&
-                            each->plan.reduce == plan::AllReduce::kEngine &&
+                            each->plan.reduce == plan::AllReduce::kBackend &&
                             each->plan.every == 1 && each->plan.late == 0;
       if (is_plain && (plain == nullptr || each->speed() > kSame * plain->speed())) plain = each;
     }
@@ -159,7 +159,7 @@ class Evaluation {
   // progress; the flush is one dense exchange of the old kind with nothing to hide it.
   [[nodiscard]] bool repays(const Prediction& stay, const Prediction& go) const {
     Plan flush{.kind = stay.plan.kind};
-    if (!options_.candidates.engine_all_reduce) flush.reduce = plan::AllReduce::kHalvingDoubling;
+    if (!options_.candidates.backend_all_reduce) flush.reduce = plan::AllReduce::kHalvingDoubling;
     if (flush.kind == plan::Kind::kUpdates) flush.fuse = Plan{}.fuse;
     const double cost = model::predict(flush, inputs_.model, book_).exchange.value;
     const double saved = go.efficiency / stay.speed() - go.step.value;

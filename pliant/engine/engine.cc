@@ -277,7 +277,7 @@ class Engine::Impl {
     setup.control.policy = how;
     setup.control.candidates = {.pins = pins,
                                 .updates = options_.updates,
-                                .engine_all_reduce = own_all_reduce_,
+                                .backend_all_reduce = own_all_reduce_,
                                 .shared = options_.shared};
     return std::make_unique<AdaptivePolicy>(std::move(setup), gradients_.unit_lengths());
   }

@@ -175,7 +175,7 @@ void Gradients::form_groups(plan::Fusion fusion) {
       for (const int parameter : parameters)
         group_of_[static_cast<std::size_t>(parameter)] = groups_.size();
     }
-    group.bucket = std::make_unique<exchange::Bucket>(
+    group.bucket = std::make_unique<exchange::ResidualGroup>(
         residual_.span().subspan(group.entries.begin, group.entries.count));
     groups_.push_back(std::move(group));
   }
@@ -412,8 +412,8 @@ void Gradients::apply(comm::Communicator& communicator, Step& step, const Job& j
   {
     const Resting resting(arrangement_, group, step, residual_.span());
     const exchange::Terms terms{.plan = step.plan,
-                                .step = step.number,
-                                .epoch = step.epoch,
+                                .round = step.number,
+                                .plan_version = step.epoch,
                                 .bucket = static_cast<std::uint32_t>(job.group),
                                 .deadline = step.deadline,
                                 .flushes = step.flushes};

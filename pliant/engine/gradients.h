@@ -15,8 +15,8 @@
 
 #include "pliant/engine/arrangement.h"
 #include "pliant/engine/crew.h"
-#include "pliant/exchange/bucket.h"
 #include "pliant/exchange/flight.h"
+#include "pliant/exchange/residual_group.h"
 
 namespace pliant::engine {
 
@@ -55,7 +55,7 @@ class Gradients {
   struct Group {
     Range entries;
     std::vector<int> parameters;
-    std::unique_ptr<exchange::Bucket> bucket;
+    std::unique_ptr<exchange::ResidualGroup> bucket;
     Buffer<float> assembled;  // where pieces that do not lie side by side are put
   };
   class Resting;

@@ -42,7 +42,7 @@ Side::Side(std::vector<std::size_t> sizes)
       now(base.size()),
       reference(base.size()),
       result(base.size()),
-      bucket(std::make_unique<exchange::Bucket>(residual.span())),
+      bucket(std::make_unique<exchange::ResidualGroup>(residual.span())),
       sizes_(std::move(sizes)) {}
 
 void Side::check(Tensors tensors) const {
@@ -187,7 +187,7 @@ void Updates::rebase(const Model& model) {
   for (Side* side : {&parameters_, &buffers_}) {
     std::ranges::copy(side->now.span(), side->base.span().begin());
     std::ranges::fill(side->residual.span(), 0.0F);
-    side->bucket = std::make_unique<exchange::Bucket>(side->residual.span());
+    side->bucket = std::make_unique<exchange::ResidualGroup>(side->residual.span());
   }
   based_ = true;
 }
@@ -249,8 +249,8 @@ void Updates::depart(Side& side, std::size_t which, Air& air) {
         sampled_energy(side.now.span(), reference, sample_stride(side.size()));
   const plan::Plan& plan = air.sending.plan;
   const exchange::Terms terms{.plan = which == kBuffers ? plan::beside(plan, side.size()) : plan,
-                              .step = air.sending.number,
-                              .epoch = air.sending.epoch,
+                              .round = air.sending.number,
+                              .plan_version = air.sending.epoch,
                               .bucket = static_cast<std::uint32_t>(which),
                               .deadline = air.sending.deadline};
   air.sides[which].flight =
@@ -524,7 +524,7 @@ void Updates::read(const State& state) {
     } else {
       side.join(residual, side.residual.span());
     }
-    side.bucket = std::make_unique<exchange::Bucket>(side.residual.span());
+    side.bucket = std::make_unique<exchange::ResidualGroup>(side.residual.span());
   };
   restore(parameters_, state.base, state.residual);
   restore(buffers_, state.buffers, {});

@@ -27,8 +27,8 @@
 
 #include "pliant/engine/crew.h"
 #include "pliant/engine/engine.h"
-#include "pliant/exchange/bucket.h"
 #include "pliant/exchange/flight.h"
+#include "pliant/exchange/residual_group.h"
 
 namespace pliant::engine {
 
@@ -51,7 +51,7 @@ class Side {
   Buffer<float> now;        // the tensors while they are worked on
   Buffer<float> reference;  // scratch
   Buffer<float> result;     // scratch
-  std::unique_ptr<exchange::Bucket> bucket;
+  std::unique_ptr<exchange::ResidualGroup> bucket;
 
  private:
   std::vector<std::size_t> sizes_;

@@ -1,105 +1,159 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/exchange/dense.h"
-
-#include <cstring>
-
-#include "pliant/common/errors.h"
-#include "pliant/common/split.h"
+// dense: everything accumulated, by the engine's own all-reduce or by a schedule, in f32 or f16.
 #include "pliant/compress/dense.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "pliant/compress/residual.h"
+#include "pliant/exchange/coded_sum.h"
+#include "pliant/exchange/run_dense.h"
+#include "pliant/exchange/schemes.h"
 
 namespace pliant::exchange {
 namespace {
 
-std::span<const float> floats(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+bool all_finite(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return value - value == 0; });
 }
+
+// f32 is multiplied by 1/N before it is summed: so does DDP, and so the two agree bit for bit at
+// every N. A lossy code is summed first, since a rounding error banked in units of 1/N would have
+// to be multiplied by N.
+class DenseFlight final : public Flight {
+ public:
+  DenseFlight(const comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms,
+              const compress::Contribution& contribution, const comm::Floats& in_place)
+      : Flight(communicator, bucket, terms),
+        floats_(in_place.data.empty() ? Buffer<float>(bucket.size()) : in_place),
+        work_(floats_.data) {
+    if (const auto* gradient = std::get_if<compress::Gradient>(&contribution)) {
+      take_gradient(gradient->values);
+    } else {
+      take_progress(contribution);
+    }
+    report_.kept = work_.size();
+    if (coded()) {
+      clean();
+      banked_.assign(work_.size(), 0.0F);
+    } else {
+      compress::multiply(work_, work_, 1.0F / static_cast<float>(ranks_));
+    }
+    report_.select = communicator.now() - departed_;
+  }
+
+  void travel(comm::Communicator& communicator) override {
+    const plan::AllReduce reduce = terms_.plan.reduce;
+    if (reduce == plan::AllReduce::kBackend && communicator.capabilities().own_all_reduce) {
+      report_.traffic = {.entered = communicator.now(),
+                         .sent = {static_cast<std::int64_t>(work_.size_bytes())},
+                         .messages = 1};
+      communicator.all_reduce(
+          floats_, {.deadline = terms_.deadline, .place = {.plan_version = terms_.plan_version}});
+      report_.traffic.finished = communicator.now();
+    } else {
+      const auto name =
+          reduce == plan::AllReduce::kBackend ? "halving-doubling" : to_string(reduce);
+      const auto& builder = schedule::find_builder(schedule::Collective::kAllReduce, name);
+      const schedule::Shape shape{.size = ranks_};
+      if (coded()) {
+        CodedSum sum(work_, banked_, work_.size(), builder.blocks(shape), envelope(), marks_,
+                     *workspace_, complaint_);
+        report_.traffic = run(communicator, builder.build(rank_, shape), sum, run_options());
+      } else {
+        DenseBlocks blocks(floats_, builder.blocks(shape), *workspace_, complaint_);
+        report_.traffic = run(communicator, builder.build(rank_, shape), blocks, run_options());
+      }
+    }
+    note_wire();
+    complaint_.raise();
+    // All ranks hold the same bits, so all find the same. Gradients are handed on as they are, as
+    // DDP would, unless somebody's residual is in them.
+    if (!coded() && (updates() || terms_.flushes)) marks_.non_finite = !all_finite(work_);
+  }
+
+  void add_own_part(std::span<float> to) const override {
+    for (std::size_t i = 0; i < own_.size(); ++i) to[i] += own_[i];
+  }
+
+  // Gradients: the residual was only read. Updates: it was emptied into own_.
+  void give_back() override {
+    for (std::size_t i = 0; i < own_.size(); ++i) {
+      if (own_[i] != 0) put_back_at(i, own_[i]);
+    }
+  }
+
+ protected:
+  void write_average(std::span<float> out) override {
+    if (coded()) {
+      compress::multiply(out, work_, 1.0F / static_cast<float>(ranks_));
+    } else if (out.data() != work_.data()) {
+      std::ranges::copy(work_, out.begin());
+    }
+  }
+
+  void settle() override {
+    if (!updates() && bucket_.residual_used && (coded() || all_finite(work_))) {
+      std::ranges::fill(bucket_.residual(), 0.0F);  // it has been sent
+      bucket_.residual_used = false;
+    }
+    for (std::size_t i = 0; i < banked_.size(); ++i) {
+      if (banked_[i] == 0) continue;
+      put_back_at(i, banked_[i]);
+      bucket_.residual_used = true;
+    }
+  }
+
+ private:
+  [[nodiscard]] bool updates() const { return terms_.plan.kind == plan::Kind::kUpdates; }
+  [[nodiscard]] bool coded() const { return terms_.plan.values != plan::ValueCode::kF32; }
+
+  void put_back_at(std::size_t i, float value) {
+    const auto index = static_cast<std::uint32_t>(i);
+    compress::put_back(bucket_.residual(), {&index, 1}, {&value, 1});
+  }
+
+  void take_gradient(std::span<const float> gradient) {
+    if (!bucket_.residual_used) {
+      if (gradient.data() != work_.data()) std::ranges::copy(gradient, work_.begin());
+      return;
+    }
+    std::ranges::transform(gradient, bucket_.residual(), work_.begin(), std::plus<>());
+  }
+
+  // One NaN tells everyone that this rank's progress was not finite.
+  void take_progress(const compress::Contribution& contribution) {
+    const auto outcome = bucket_.accumulate(contribution);
+    own_.assign(bucket_.residual().begin(), bucket_.residual().end());
+    std::ranges::fill(bucket_.residual(), 0.0F);
+    std::ranges::copy(own_, work_.begin());
+    if (outcome.tally.non_finite == 0) return;
+    marks_.non_finite = true;
+    if (!work_.empty()) work_.front() = std::numeric_limits<float>::quiet_NaN();
+  }
+
+  // A code takes finite values only; the mark tells the rest.
+  void clean() {
+    for (float& value : work_) {
+      if (std::isfinite(value)) continue;
+      value = 0;
+      marks_.non_finite = true;
+    }
+  }
+
+  const comm::Floats floats_;  // what is summed, in place
+  const std::span<float> work_;
+  std::vector<float> own_;     // updates: this rank's part
+  std::vector<float> banked_;  // f16: what this rank's rounding took away
+};
 
 }  // namespace
 
-DenseBlocks::DenseBlocks(comm::Floats floats, int count, Workspace& workspace, Complaint& complaint)
-    : floats_(std::move(floats)),
-      begins_(split_points(floats_.data.size(), static_cast<std::size_t>(count))),
-      workspace_(workspace),
-      complaint_(complaint) {}
-
-std::span<float> DenseBlocks::block(int b) const {
-  const auto i = static_cast<std::size_t>(b);
-  return floats_.data.subspan(begins_[i], begins_[i + 1] - begins_[i]);
-}
-
-std::size_t DenseBlocks::size_of(const schedule::Move& move) const {
-  std::size_t size = 0;
-  for (const int b : move.blocks) size += block(b).size();
-  return size;
-}
-
-std::optional<std::span<float>> DenseBlocks::together(const schedule::Move& move) const {
-  for (std::size_t i = 1; i < move.blocks.size(); ++i) {
-    if (move.blocks[i] != move.blocks[i - 1] + 1) return std::nullopt;
-  }
-  return floats_.data.subspan(begins_[static_cast<std::size_t>(move.blocks.front())],
-                              size_of(move));
-}
-
-comm::Region DenseBlocks::outgoing(const schedule::Move& move, schedule::OnArrival) {
-  if (const auto whole = together(move)) return {std::as_writable_bytes(*whole), floats_.owner};
-  comm::Region packed = workspace_.take(size_of(move) * sizeof(float));
-  std::byte* to = packed.bytes.data();
-  for (const int b : move.blocks) {
-    const auto from = std::as_bytes(block(b));
-    if (!from.empty()) std::memcpy(to, from.data(), from.size());
-    to += from.size();
-  }
-  return packed;
-}
-
-// A block is received by copy only once it is complete, that is after this rank's own part of it
-// has been sent and used, so the final bytes may land in place however early they come.
-comm::Region DenseBlocks::room(const schedule::Move& move, schedule::OnArrival on_arrival) {
-  const auto whole = together(move);
-  if (whole && on_arrival == schedule::OnArrival::kCopy)
-    return {std::as_writable_bytes(*whole), floats_.owner};
-  return workspace_.take(size_of(move) * sizeof(float));
-}
-
-void DenseBlocks::arrived(const schedule::Move& move, schedule::OnArrival on_arrival,
-                          const comm::Region& message) {
-  std::span<const float> values = floats(message.bytes);
-  if (values.size() != size_of(move)) {
-    return refuse(
-        fmt::format("rank {} sent {} floats instead of {}: do the ranks exchange the same bucket?",
-                    move.peer, values.size(), size_of(move)));
-  }
-  for (const int b : move.blocks) {
-    const std::span<float> mine = block(b);
-    const std::span<const float> theirs = values.first(mine.size());
-    values = values.subspan(mine.size());
-    if (on_arrival == schedule::OnArrival::kCombine) {
-      compress::add(mine, theirs);
-    } else if (mine.data() != theirs.data() && !mine.empty()) {
-      std::memcpy(mine.data(), theirs.data(), mine.size_bytes());
-    }
-  }
-}
-
-Traffic run_dense(comm::Communicator& communicator, const schedule::Builder& builder,
-                  const schedule::Shape& shape, const comm::Floats& floats, Workspace& workspace,
-                  const RunOptions& options) {
-  require(shape.size == communicator.size(), "exchange: a schedule for {} ranks, run by {}",
-          shape.size, communicator.size());
-  workspace.reset();
-  Complaint complaint;
-  DenseBlocks blocks(floats, builder.blocks(shape), workspace, complaint);
-  const Traffic traffic =
-      run(communicator, builder.build(communicator.rank(), shape), blocks, options);
-  complaint.raise();
-  return traffic;
-}
-
-Traffic all_reduce(comm::Communicator& communicator, const comm::Floats& floats,
-                   std::string_view schedule, Workspace& workspace, const RunOptions& options) {
-  const auto& builder = schedule::find_builder(schedule::Collective::kAllReduce, schedule);
-  return run_dense(communicator, builder, {communicator.size()}, floats, workspace, options);
+std::unique_ptr<Flight> depart_dense(const comm::Communicator& communicator, ResidualGroup& bucket,
+                                     const Terms& terms, const compress::Contribution& contribution,
+                                     const comm::Floats& in_place) {
+  return std::make_unique<DenseFlight>(communicator, bucket, terms, contribution, in_place);
 }
 
 }  // namespace pliant::exchange

@@ -46,7 +46,7 @@ TEST(OverMpi, EverySchemeConservesAndAgrees) {
   const testing::Watchdog watchdog("exchange over MPI");
   const auto c = session->world();
   const compress::Residual residual(kEntries);
-  Bucket bucket(residual.span());
+  ResidualGroup bucket(residual.span());
   std::vector<double> debt(kEntries, 0.0);  // rank 0: the sum of residuals before the step
   std::uint64_t step = 0;
   for (const char* text :
@@ -59,7 +59,7 @@ TEST(OverMpi, EverySchemeConservesAndAgrees) {
         "gradients union gather=ring density=1% values=f32 indices=block16",
         "gradients dense reduce=recursive-doubling"}) {
     SCOPED_TRACE(text);
-    const Terms terms{.plan = plan::parse_plan(text), .step = step, .deadline = Seconds{60}};
+    const Terms terms{.plan = plan::parse_plan(text), .round = step, .deadline = Seconds{60}};
     std::vector<float> gradient = contribution(c->rank(), step);
     const Report report = exchange(*c, bucket, terms, compress::Gradient{gradient}, gradient);
     EXPECT_FALSE(report.is_void);

@@ -12,7 +12,7 @@
 
 namespace pliant::exchange {
 
-Flight::Flight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms)
+Flight::Flight(const comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms)
     : bucket_(bucket),
       terms_(terms),
       rank_(communicator.rank()),
@@ -46,8 +46,8 @@ Report Flight::land(std::span<float> out) {
 }
 
 compress::Envelope Flight::envelope() const {
-  return {.step = terms_.step,
-          .epoch = terms_.epoch,
+  return {.round = terms_.round,
+          .plan_version = terms_.plan_version,
           .bucket = terms_.bucket,
           .sender = static_cast<std::uint32_t>(rank_),
           .length = static_cast<std::uint32_t>(bucket_.size()),
@@ -55,7 +55,7 @@ compress::Envelope Flight::envelope() const {
 }
 
 RunOptions Flight::run_options() const {
-  return {.tag = terms_.bucket, .deadline = terms_.deadline, .epoch = terms_.epoch};
+  return {.tag = terms_.bucket, .deadline = terms_.deadline, .plan_version = terms_.plan_version};
 }
 
 void Flight::note_tally(const kernels::Tally& tally) {
@@ -95,7 +95,7 @@ void Flight::add_scaled(std::span<float> out, std::span<const std::uint32_t> ind
   }
 }
 
-std::unique_ptr<Flight> depart(const comm::Communicator& communicator, Bucket& bucket,
+std::unique_ptr<Flight> depart(const comm::Communicator& communicator, ResidualGroup& bucket,
                                const Terms& terms, const compress::Contribution& contribution,
                                const comm::Floats& in_place) {
   plan::check(terms.plan);
@@ -124,7 +124,7 @@ std::unique_ptr<Flight> depart(const comm::Communicator& communicator, Bucket& b
   return depart_dense(communicator, bucket, terms, contribution, in_place);
 }
 
-Report exchange(comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+Report exchange(comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms,
                 const compress::Contribution& contribution, std::span<float> out) {
   require(out.size() == bucket.size(), "exchange: a result of {} for a bucket of {}", out.size(),
           bucket.size());

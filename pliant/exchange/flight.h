@@ -18,15 +18,15 @@
 
 #include "pliant/comm/communicator.h"
 #include "pliant/compress/payload.h"
-#include "pliant/exchange/bucket.h"
 #include "pliant/exchange/complaint.h"
+#include "pliant/exchange/residual_group.h"
 #include "pliant/exchange/terms.h"
 
 namespace pliant::exchange {
 
 class Flight {
  public:
-  Flight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms);
+  Flight(const comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms);
   virtual ~Flight();
   Flight(const Flight&) = delete;
   Flight& operator=(const Flight&) = delete;
@@ -64,7 +64,7 @@ class Flight {
   void add_scaled(std::span<float> out, std::span<const std::uint32_t> indices,
                   std::span<const float> values, std::size_t begin = 0);
 
-  Bucket& bucket_;
+  ResidualGroup& bucket_;
   const Terms terms_;
   const int rank_;
   const int ranks_;
@@ -79,14 +79,14 @@ class Flight {
 
 // Starts the exchange that the plan asks for. `in_place`: memory that a dense exchange of gradients
 // may work in, and that the result is landed in (it may be the gradient itself).
-[[nodiscard]] std::unique_ptr<Flight> depart(const comm::Communicator& communicator, Bucket& bucket,
-                                             const Terms& terms,
+[[nodiscard]] std::unique_ptr<Flight> depart(const comm::Communicator& communicator,
+                                             ResidualGroup& bucket, const Terms& terms,
                                              const compress::Contribution& contribution,
                                              const comm::Floats& in_place = {});
 
 // All three acts at once: out = the average. If it throws, the residual has back what was taken out
 // of it.
-Report exchange(comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+Report exchange(comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms,
                 const compress::Contribution& contribution, std::span<float> out);
 
 }  // namespace pliant::exchange

@@ -66,7 +66,7 @@ class Worker {
     const std::size_t n = residual_.size();
     Account account{.contribution = contribution, .old_residual = copy()};
     std::vector<float> out(n, 12345.0F);
-    if (kind_ == Kind::kGradients && terms.step % 2 == 0) {
+    if (kind_ == Kind::kGradients && terms.round % 2 == 0) {
       account.report =
           exchange(c, bucket_, terms, compress::Gradient{contribution}, contribution);  // in place
       out = std::move(contribution);
@@ -91,7 +91,7 @@ class Worker {
  private:
   Kind kind_;
   compress::Residual residual_;
-  Bucket bucket_;
+  ResidualGroup bucket_;
 };
 
 // N x result + new residuals = contributions + old residuals, entry by entry, summed in double.
@@ -165,8 +165,8 @@ void run_steps(Kind kind, int size, int steps, std::uint64_t seed, const Check& 
   std::barrier everyone(size);
   const auto terms_of = [&plans](int step) {
     return Terms{.plan = plans[static_cast<std::size_t>(step)],
-                 .step = static_cast<std::uint64_t>(step),
-                 .epoch = static_cast<std::uint32_t>(step / 3),
+                 .round = static_cast<std::uint64_t>(step),
+                 .plan_version = static_cast<std::uint32_t>(step / 3),
                  .bucket = static_cast<std::uint32_t>(step % 5),
                  .deadline = Seconds{60}};
   };

@@ -38,32 +38,32 @@ constexpr std::array kSparsePlans = {
     "gradients dense reduce=halving-doubling values=f16",
 };
 
-// One rank is at another plan epoch, or bucket. Everyone refuses, nobody hangs although there is no
-// deadline, and every residual has back what was taken out of it.
+// One rank is at another plan version, or bucket. Everyone refuses, nobody hangs although there is
+// no deadline, and every residual has back what was taken out of it.
 TEST(Mismatch, IsRefusedByEveryRankAndLosesNothing) {
   for (const char* text : kSparsePlans) {
     for (const int size : {2, 3, 4, 7}) {
-      for (const bool other_epoch : {true, false}) {
+      for (const bool other_version : {true, false}) {
         SCOPED_TRACE(::testing::Message() << text << " N=" << size);
         std::atomic<int> refusals = 0;
         std::atomic<int> named = 0;
         testing::run_ranks("mismatch", size, [&](comm::Communicator& c) {
           compress::Residual residual(100);
-          Bucket bucket(residual.span());
+          ResidualGroup bucket(residual.span());
           const auto contribution = random_values(static_cast<std::uint64_t>(c.rank()), 100);
-          Terms terms{.plan = plan_of(text), .step = 7, .epoch = 40};
-          if (c.rank() == 1 && other_epoch) terms.epoch = 41;
-          if (c.rank() == 1 && !other_epoch)
-            terms.step = 7 + static_cast<std::uint64_t>(size);  // the same leader
+          Terms terms{.plan = plan_of(text), .round = 7, .plan_version = 40};
+          if (c.rank() == 1 && other_version) terms.plan_version = 41;
+          if (c.rank() == 1 && !other_version)
+            terms.round = 7 + static_cast<std::uint64_t>(size);  // the same leader
           std::vector<float> out(100);
           try {
             (void)exchange(c, bucket, terms, compress::Gradient{contribution}, out);
           } catch (const compress::PayloadMismatch& e) {
             ++refusals;
             const std::string said = e.what();
-            const bool both = other_epoch ? said.find("40") != std::string::npos &&
-                                                said.find("41") != std::string::npos
-                                          : said.find("step is") != std::string::npos;
+            const bool both = other_version ? said.find("40") != std::string::npos &&
+                                                  said.find("41") != std::string::npos
+                                            : said.find("round is") != std::string::npos;
             if (both) ++named;
           } catch (const RefusedByPeer&) {
             ++refusals;
@@ -95,11 +95,11 @@ TEST(Mismatch, OfDensityIsRefusedWithoutAHang) {
       std::atomic<int> refusals = 0;
       testing::run_ranks("density", 3, [&](comm::Communicator& c) {
         compress::Residual residual(400);
-        Bucket bucket(residual.span());
+        ResidualGroup bucket(residual.span());
         const auto contribution = random_values(static_cast<std::uint64_t>(c.rank()), 400);
-        Terms terms{.plan = plan_of(text), .step = 1, .epoch = 40};
+        Terms terms{.plan = plan_of(text), .round = 1, .plan_version = 40};
         if (c.rank() == 1) {
-          terms.epoch = 41;
+          terms.plan_version = 41;
           terms.plan.density = other;
         }
         std::vector<float> out(400);
@@ -125,10 +125,10 @@ TEST(Mismatch, IsRefusedAlsoWhereTheLeaderSendsLessThanItsQuota) {
     compress::Residual residual(1000);
     compress::Selector model(compress::Method::kExact, {1000});
     model.aim({{.keep = 10, .quota = 100}});
-    Bucket bucket(residual.span(), &model);
+    ResidualGroup bucket(residual.span(), &model);
     const auto contribution = random_values(static_cast<std::uint64_t>(c.rank()), 1000);
     const Terms terms{.plan = plan_of("gradients shared/star density=1% values=f32"),
-                      .epoch = c.rank() == 1 ? 41U : 40U,
+                      .plan_version = c.rank() == 1 ? 41U : 40U,
                       .quota = 100};
     std::vector<float> out(1000);
     EXPECT_ANY_THROW((void)exchange(c, bucket, terms, compress::Gradient{contribution}, out));
@@ -166,7 +166,7 @@ TEST(Lengths, AnEmptyMessageIsNotCompletedByAnOlderOne) {
 TEST(Misuse, IsNoticedBeforeAnythingIsTakenOut) {
   testing::run_ranks("misuse", 1, [](comm::Communicator& c) {
     compress::Residual residual(100);
-    Bucket bucket(residual.span());
+    ResidualGroup bucket(residual.span());
     std::vector<float> contribution(100, 1.0F);
     std::vector<float> small(99);
     for (const char* text :

@@ -51,7 +51,7 @@ Traffic run(comm::Communicator& communicator, const schedule::Schedule& schedule
   std::vector<comm::Ticket> sending;
   comm::Patience patience{
       .deadline = options.deadline,
-      .place = {.rounds = static_cast<int>(schedule.size()), .epoch = options.epoch}};
+      .place = {.rounds = static_cast<int>(schedule.size()), .plan_version = options.plan_version}};
   for (const schedule::Round& round : schedule) {
     ++patience.place.round;
     sending.clear();

@@ -41,7 +41,7 @@ class Blocks {
 struct RunOptions {
   comm::Tag tag = 0;                // one collective at a time per tag and communicator
   std::optional<Seconds> deadline;  // for each message
-  std::uint64_t epoch = 0;          // plan epoch, for the text of errors
+  std::uint64_t plan_version = 0;   // for the text of errors
 };
 
 struct Traffic {

@@ -20,7 +20,7 @@ namespace {
 
 class SharedFlight final : public Flight {
  public:
-  SharedFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+  SharedFlight(const comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms,
                const compress::Contribution& contribution)
       : Flight(communicator, bucket, terms), quota_(bucket.quota(terms)), leader_(pick_leader()) {
     const auto outcome = rank_ == leader_ ? bucket.select(terms, contribution, led_)
@@ -64,7 +64,7 @@ class SharedFlight final : public Flight {
 
  private:
   [[nodiscard]] int pick_leader() const {
-    const int turn = static_cast<int>(terms_.step % static_cast<std::uint64_t>(ranks_));
+    const int turn = static_cast<int>(terms_.round % static_cast<std::uint64_t>(ranks_));
     const bool elected =
         terms_.plan.leader == plan::Leader::kVar && bucket_.voted && *bucket_.voted < ranks_;
     return elected ? *bucket_.voted : turn;
@@ -144,7 +144,7 @@ class SharedFlight final : public Flight {
 
 }  // namespace
 
-std::unique_ptr<Flight> depart_shared(const comm::Communicator& communicator, Bucket& bucket,
+std::unique_ptr<Flight> depart_shared(const comm::Communicator& communicator, ResidualGroup& bucket,
                                       const Terms& terms,
                                       const compress::Contribution& contribution) {
   return std::make_unique<SharedFlight>(communicator, bucket, terms, contribution);

@@ -14,7 +14,7 @@ namespace {
 
 class SrsFlight final : public Flight {
  public:
-  SrsFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+  SrsFlight(const comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms,
             const compress::Contribution& contribution)
       : Flight(communicator, bucket, terms),
         own_(bucket.select_slices(terms, ranks_, contribution)) {
@@ -84,14 +84,14 @@ class SrsFlight final : public Flight {
   void settle() override { compress::put_back(bucket_.residual(), lost_.indices, lost_.values); }
 
  private:
-  Bucket::Slices own_;
+  ResidualGroup::Slices own_;
   Entries lost_;               // trimmed or rounded away by this rank
   std::vector<Entries> sums_;  // by slice
 };
 
 }  // namespace
 
-std::unique_ptr<Flight> depart_srs(const comm::Communicator& communicator, Bucket& bucket,
+std::unique_ptr<Flight> depart_srs(const comm::Communicator& communicator, ResidualGroup& bucket,
                                    const Terms& terms, const compress::Contribution& contribution) {
   return std::make_unique<SrsFlight>(communicator, bucket, terms, contribution);
 }

@@ -15,8 +15,8 @@ namespace pliant::exchange {
 // What all ranks know, alike, before a byte moves.
 struct Terms {
   plan::Plan plan;
-  std::uint64_t step = 0;
-  std::uint32_t epoch = 0;
+  std::uint64_t round = 0;
+  std::uint32_t plan_version = 0;
   std::uint32_t bucket = 0;
   std::size_t quota = 0;            // entries that a rank may send; 0: density x size
   std::optional<Seconds> deadline;  // for each message

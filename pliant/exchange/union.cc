@@ -12,7 +12,7 @@ namespace {
 
 class UnionFlight final : public Flight {
  public:
-  UnionFlight(const comm::Communicator& communicator, Bucket& bucket, const Terms& terms,
+  UnionFlight(const comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms,
               const compress::Contribution& contribution)
       : Flight(communicator, bucket, terms), quota_(bucket.quota(terms)) {
     note_tally(bucket.select(terms, contribution, own_).tally);
@@ -88,7 +88,7 @@ class UnionFlight final : public Flight {
 
 }  // namespace
 
-std::unique_ptr<Flight> depart_union(const comm::Communicator& communicator, Bucket& bucket,
+std::unique_ptr<Flight> depart_union(const comm::Communicator& communicator, ResidualGroup& bucket,
                                      const Terms& terms,
                                      const compress::Contribution& contribution) {
   return std::make_unique<UnionFlight>(communicator, bucket, terms, contribution);

@@ -72,7 +72,7 @@ Sizes sizes_of(const plan::Plan& plan, std::size_t length, std::size_t kept, int
 // What decides the coefficients, and nothing else. Each field has room to spare.
 std::uint64_t page_of(const plan::Plan& plan, int size, int segments) {
   const auto reduce =
-      plan.reduce == plan::AllReduce::kEngine ? plan::AllReduce::kHalvingDoubling : plan.reduce;
+      plan.reduce == plan::AllReduce::kBackend ? plan::AllReduce::kHalvingDoubling : plan.reduce;
   std::uint64_t key = static_cast<std::uint64_t>(plan.scheme);
   key = key << 4 | static_cast<std::uint64_t>(plan.scatter);
   key = key << 4 | static_cast<std::uint64_t>(plan.gather);

@@ -47,7 +47,7 @@ Stage stage_of(std::string_view what, Collective collective, std::string_view na
 
 // Blocks of `count` values each with a header of its own, or bare floats.
 Stage sum_of(const Exchange& exchange, std::size_t count, bool bare) {
-  const plan::AllReduce reduce = exchange.plan.reduce == plan::AllReduce::kEngine
+  const plan::AllReduce reduce = exchange.plan.reduce == plan::AllReduce::kBackend
                                      ? plan::AllReduce::kHalvingDoubling
                                      : exchange.plan.reduce;
   Stage stage =

@@ -23,8 +23,8 @@ struct Stage {
 };
 
 // Of a bucket of `length`, of which every rank may send `kept` entries (dense ignores it); shared:
-// rank `leader` leads. reduce=engine is taken for halving-doubling, which runs where the engine has
-// no all-reduce of its own.
+// rank `leader` leads. reduce=backend is taken for halving-doubling, which runs where the engine
+// has no all-reduce of its own.
 [[nodiscard]] std::vector<Stage> stages(const plan::Plan& plan, std::size_t length,
                                         std::size_t kept, int size, int leader = 0);
 

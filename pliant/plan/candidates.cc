@@ -95,7 +95,7 @@ class Choices {
       const bool twin =
           at_most_a_pair() && !pins_.reduce && (schedule == kRing || schedule == kTree);
       const bool impossible =
-          schedule == kEngine && (plan.scheme != Scheme::kDense || !options_.engine_all_reduce);
+          schedule == kBackend && (plan.scheme != Scheme::kDense || !options_.backend_all_reduce);
       return twin || impossible || contradicts(&Pins::reduce, schedule);
     });
     return alone() && !schedules.empty() ? std::vector{schedules.front()} : schedules;
@@ -106,7 +106,7 @@ class Choices {
     return pinned_or(pins_.density, kDensities);
   }
 
-  // No lossy code with recursive doubling or the engine's own. Dense: f32 or f16. Sparse: lossy
+  // No lossy code with recursive doubling or the backend's own. Dense: f32 or f16. Sparse: lossy
   // codes only, where they are allowed: what they round stays in the residual, and they are at most
   // half the bytes.
   [[nodiscard]] std::vector<ValueCode> values(const Plan& plan) const {
@@ -183,7 +183,7 @@ std::vector<Plan> candidates(int size, const CandidateOptions& options) {
   plans = spread(plans, &Plan::indices, choices, &Choices::indices);
   if (plans.empty()) {
     throw InputError(fmt::format("plan: '{}' cannot be run here: {}", to_string(options.pins),
-                                 options.pins.reduce == AllReduce::kEngine
+                                 options.pins.reduce == AllReduce::kBackend
                                      ? "the communicator has no all-reduce of its own"
                                      : "updates need the optimizer"));
   }

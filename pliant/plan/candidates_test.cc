@@ -31,7 +31,7 @@ TEST(Candidates, AreAsManyAsTheRulesLeave) {
   for (const int size : {3, 4, 6, 8, 64, 100}) {
     const auto plans = candidates(size);
     constexpr int kDense = 3 * 2 + 1 + 1;  // ring, halving-doubling, tree in f32 and f16; recursive
-                                           // doubling and the engine's own in f32
+                                           // doubling and the backend's own in f32
     constexpr int kGathers = 2;            // ring, bruck
     constexpr int kScatters = 2;           // halving or circulant; direct
     constexpr int kBcasts = 4;
@@ -51,7 +51,7 @@ TEST(Candidates, AreAsManyAsTheRulesLeave) {
               kScatters * kGathers * kSparse * kRhythms);
     EXPECT_EQ(plans.size(), 8270U) << size << " ranks";
   }
-  const auto pair = candidates(2);  // one builder per stage; all-reduce: the engine's own,
+  const auto pair = candidates(2);  // one builder per stage; all-reduce: the backend's own,
                                     // halving-doubling, recursive doubling
   EXPECT_EQ(count(pair, Kind::kGradients, Scheme::kDense), (1 + 2 + 1) * kThreeFusions);
   EXPECT_EQ(count(pair, Kind::kGradients, Scheme::kUnion), kSparse * kThreeFusions);
@@ -75,10 +75,10 @@ TEST(Candidates, AreAllCombinationsMinusTheRules) {
       const bool sparse = p.scheme != Scheme::kDense;
       const bool f32_only =
           (p.scheme == Scheme::kDense || p.scheme == Scheme::kShared) &&
-          (p.reduce == AllReduce::kEngine || p.reduce == AllReduce::kRecursiveDoubling);
+          (p.reduce == AllReduce::kBackend || p.reduce == AllReduce::kRecursiveDoubling);
       if (f32_only != (p.values == ValueCode::kF32) && (f32_only || sparse)) return;
       if (!sparse && p.values > ValueCode::kF16) return;
-      if (p.scheme == Scheme::kShared && (p.late > 0 || p.reduce == AllReduce::kEngine)) return;
+      if (p.scheme == Scheme::kShared && (p.late > 0 || p.reduce == AllReduce::kBackend)) return;
       if (has_gather(p.scheme) && p.gather == AllGather::kRecursiveDoubling) return;
       if (has_scatter(p.scheme) &&
           p.scatter == (power_of_two ? ReduceScatter::kCirculant : ReduceScatter::kHalving))
@@ -189,15 +189,15 @@ RC_GTEST_PROP(Candidates, OfAWholePlanAreThatPlan, (const Plan& plan)) {
 
 TEST(Candidates, RespectWhatIsNotAtHand) {
   for (const Plan& plan : candidates(8, {.updates = false})) EXPECT_EQ(plan.kind, Kind::kGradients);
-  for (const Plan& plan : candidates(8, {.engine_all_reduce = false})) {
-    EXPECT_FALSE(has_reduce(plan.scheme) && plan.reduce == AllReduce::kEngine);
+  for (const Plan& plan : candidates(8, {.backend_all_reduce = false})) {
+    EXPECT_FALSE(has_reduce(plan.scheme) && plan.reduce == AllReduce::kBackend);
   }
-  EXPECT_EQ(to_string(candidates(1, {.engine_all_reduce = false}).front()),
+  EXPECT_EQ(to_string(candidates(1, {.backend_all_reduce = false}).front()),
             "gradients dense reduce=halving-doubling values=f32 fuse=bucket");
   EXPECT_THROW((void)candidates(8, {.pins = parse_pins("updates"), .updates = false}), InputError);
   EXPECT_THROW((void)candidates(8, {.pins = parse_pins("late=1"), .updates = false}), InputError);
   EXPECT_THROW(
-      (void)candidates(8, {.pins = parse_pins("reduce=engine"), .engine_all_reduce = false}),
+      (void)candidates(8, {.pins = parse_pins("reduce=backend"), .backend_all_reduce = false}),
       InputError);
   EXPECT_THROW((void)candidates(0), ContractError);
 }

@@ -28,7 +28,7 @@ inline constexpr std::size_t kCorrections = kCorrectedSchemes * (kSizeClasses.si
 
 // Where the correction of an exchange under this plan is kept.
 [[nodiscard]] constexpr std::size_t correction_index(const Plan& plan, double bytes) {
-  const bool engine = plan.scheme == Scheme::kDense && plan.reduce == AllReduce::kEngine;
+  const bool engine = plan.scheme == Scheme::kDense && plan.reduce == AllReduce::kBackend;
   const std::size_t row = engine ? kSchemes.size() : static_cast<std::size_t>(plan.scheme);
   return row * (kSizeClasses.size() + 1) + size_class(bytes);
 }

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "pliant/plan/words.h"
+#include "pliant/plan/choices.h"
 
 namespace pliant::plan {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "pliant/common/units.h"
-#include "pliant/plan/words.h"
+#include "pliant/plan/choices.h"
 
 namespace pliant::plan {
 

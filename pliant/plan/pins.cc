@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <span>
 #include <utility>
@@ -103,6 +104,20 @@ const std::vector<Key>& keys() {
   return all;
 }
 
+// Values with another name in earlier versions. Saved plans and logs have the former name: it is
+// read, and never written.
+struct Renamed {
+  std::string_view key, former, now;
+};
+constexpr std::array kRenamed = {Renamed{"reduce", "engine", "backend"}};
+
+std::string_view todays_name(std::string_view key, std::string_view value) {
+  for (const Renamed& each : kRenamed) {
+    if (each.key == key && each.former == value) return each.now;
+  }
+  return value;
+}
+
 std::vector<std::string> key_names() {
   std::vector<std::string> out;
   for (const Key& key : keys()) out.push_back(std::string(key.name) + "=");
@@ -182,9 +197,9 @@ std::vector<Claim<Scheme>> claims_on_scheme(const Pins& pins) {
       {pins.gather.has_value(), {kUnion, kSrs}, "gather= is for union and srs"},
       {pins.bcast.has_value(), {kShared}, "bcast= is for shared"},
       {pins.segments.has_value(), {kShared}, "segments= is for the broadcast of shared"},
-      {pins.reduce == AllReduce::kEngine,
+      {pins.reduce == AllReduce::kBackend,
        {kDense},
-       "reduce=engine is for dense: the engine's own all-reduce takes whole buckets"},
+       "reduce=backend is for dense: the backend's own all-reduce takes whole buckets"},
       {pins.reduce.has_value(), {kDense, kShared}, "reduce= is for dense and shared"},
       {pins.density < 1.0 && pins.density.has_value(),
        {kUnion, kShared, kSrs},
@@ -217,7 +232,7 @@ std::vector<Word> split(std::string_view text) {
   return words;
 }
 
-// "; did you mean 'ring'? Allowed: engine, ring, ..."
+// "; did you mean 'ring'? Allowed: backend, ring, ..."
 std::string hint(std::string_view typed, std::span<const std::string> allowed) {
   const auto near = nearest_word(typed, allowed);
   return fmt::format("{}; allowed: {}", near ? fmt::format(" (did you mean '{}'?)", *near) : "",
@@ -267,7 +282,7 @@ std::string take_key(Pins& pins, std::string_view name, std::string_view value) 
   if (key->pinned(pins))
     return fmt::format("a second {0}=; it is {0}={1} already", name, key->print(pins));
   try {
-    if (key->set(pins, value)) return "";
+    if (key->set(pins, todays_name(name, value))) return "";
   } catch (const InputError& error) {
     return fmt::format("{}={}: {}", name, value, error.what());
   }
@@ -369,9 +384,9 @@ std::optional<std::string> contradiction(const Pins& pins) {
         "same rounding",
         to_string(*pins.values));
   }
-  if (lossy && pins.reduce == AllReduce::kEngine) {
+  if (lossy && pins.reduce == AllReduce::kBackend) {
     return fmt::format(
-        "reduce=engine takes values=f32 only, not {}: the engine's own all-reduce knows no codes",
+        "reduce=backend takes values=f32 only, not {}: the backend's own all-reduce knows no codes",
         to_string(*pins.values));
   }
   if (pins.segments && pins.bcast && !is_segmented(*pins.bcast)) {

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "pliant/plan/choices.h"
 #include "pliant/plan/codes.h"
-#include "pliant/plan/words.h"
 
 namespace pliant::plan {
 

@@ -39,7 +39,7 @@ TEST(Pins, PrintAsTheyWereWritten) {
            "updates every=4 late=2 union density=3% values=int8 indices=rice",
            "updates every=4 late=1 union density=3% values=int8 indices=rice",
            "gradients union density=1% values=int8 indices=rice",
-           "gradients dense reduce=engine values=f32 fuse=bucket",
+           "gradients dense reduce=backend values=f32 fuse=bucket",
            "dense density=100%",
            "shared bcast=chain segments=16",
            "srs scatter=direct gather=bruck density=0.3%",
@@ -49,6 +49,12 @@ TEST(Pins, PrintAsTheyWereWritten) {
        }) {
     EXPECT_EQ(to_string(parse_pins(text)), text);
   }
+}
+
+TEST(Pins, TheFormerNameOfAValueIsReadAndNotWritten) {
+  EXPECT_EQ(to_string(parse_pins("dense reduce=engine")), "dense reduce=backend");
+  EXPECT_EQ(parse_pins("dense reduce=engine"), parse_pins("dense reduce=backend"));
+  EXPECT_THROW((void)parse_pins("gather=engine"), InputError);
 }
 
 TEST(Pins, OrderAndSpacesDoNotMatter) {
@@ -70,7 +76,7 @@ TEST(Pins, AnErrorPointsAtTheWord) {
             "  gradients unoin density=1%\n"
             "            ^~~~~");
   EXPECT_EQ(error_of("dense reduce=rings"),
-            "plan: reduce= does not know 'rings' (did you mean 'ring'?); allowed: engine, ring, "
+            "plan: reduce= does not know 'rings' (did you mean 'ring'?); allowed: backend, ring, "
             "halving-doubling, recursive-doubling, tree\n"
             "  dense reduce=rings\n"
             "        ^~~~~~~~~~~~");
@@ -173,15 +179,17 @@ TEST(Pins, AContradictionSaysWhy) {
   EXPECT_EQ(first_line("srs bcast=chain"), "plan: bcast= is for shared; it cannot go with srs");
   EXPECT_EQ(first_line("union reduce=ring"),
             "plan: reduce= is for dense and shared; it cannot go with union");
-  EXPECT_EQ(first_line("shared reduce=engine"),
-            "plan: reduce=engine is for dense: the engine's own all-reduce takes whole buckets; it "
-            "cannot go with shared");
+  EXPECT_EQ(
+      first_line("shared reduce=backend"),
+      "plan: reduce=backend is for dense: the backend's own all-reduce takes whole buckets; it "
+      "cannot go with shared");
   EXPECT_EQ(first_line("shared reduce=recursive-doubling values=int8"),
             "plan: reduce=recursive-doubling takes values=f32 only, not int8: both partners would "
             "bank the same rounding");
-  EXPECT_EQ(first_line("dense reduce=engine values=f16"),
-            "plan: reduce=engine takes values=f32 only, not f16: the engine's own all-reduce knows "
-            "no codes");
+  EXPECT_EQ(
+      first_line("dense reduce=backend values=f16"),
+      "plan: reduce=backend takes values=f32 only, not f16: the backend's own all-reduce knows "
+      "no codes");
   EXPECT_EQ(first_line("shared bcast=binomial segments=4"),
             "plan: segments= is for bcast=chain and bcast=double-tree; binomial is not cut");
   EXPECT_EQ(first_line("scatter=direct reduce=ring"),
@@ -220,11 +228,11 @@ RC_GTEST_PROP(Pins, ContradictionAgreesWithTheListOfRules, ()) {
   if (p.scheme != kSrs && p.scatter) legal = false;
   if (p.scheme != kSrs && p.scheme != kUnion && p.gather) legal = false;
   if (p.scheme != kDense && p.scheme != kShared && p.reduce) legal = false;
-  if (p.scheme == kShared && p.reduce == AllReduce::kEngine) legal = false;
+  if (p.scheme == kShared && p.reduce == AllReduce::kBackend) legal = false;
   if (p.scheme == kDense && (p.indices || p.density.value_or(1) != 1)) legal = false;
   if (p.scheme == kDense && (p.values == ValueCode::kInt8 || p.values == ValueCode::kInt4))
     legal = false;
-  if ((p.reduce == AllReduce::kEngine || p.reduce == AllReduce::kRecursiveDoubling) &&
+  if ((p.reduce == AllReduce::kBackend || p.reduce == AllReduce::kRecursiveDoubling) &&
       p.values.value_or(ValueCode::kF32) != ValueCode::kF32)
     legal = false;
   RC_ASSERT(!contradiction(p).has_value() == legal);

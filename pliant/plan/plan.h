@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
+#include "pliant/plan/choices.h"
 #include "pliant/plan/codes.h"
 #include "pliant/plan/pins.h"
-#include "pliant/plan/words.h"
 
 namespace pliant::plan {
 
@@ -26,8 +26,8 @@ struct Plan {
   AllGather gather = AllGather::kBruck;               // union, srs
   Broadcast bcast = Broadcast::kScatterAllgather;     // shared
   int segments = 0;  // shared, chain and double-tree; 0: the schedule's own rule, from the size
-  AllReduce reduce = AllReduce::kEngine;  // dense, shared
-  double density = 1;                     // union, shared, srs
+  AllReduce reduce = AllReduce::kBackend;  // dense, shared
+  double density = 1;                      // union, shared, srs
   ValueCode values = ValueCode::kF32;
   IndexCode indices = IndexCode::kRice;  // union, shared, srs
   Fusion fuse = Fusion::kBucket;         // gradients

@@ -23,7 +23,7 @@ TEST(Plan, PrintsAsItWasWritten) {
   for (const std::string_view text : {
            kSharedText,
            kUnionText,
-           std::string_view("gradients dense reduce=engine values=f32 fuse=bucket"),
+           std::string_view("gradients dense reduce=backend values=f32 fuse=bucket"),
            std::string_view("gradients dense reduce=ring values=f16 fuse=2"),
            std::string_view("updates every=1 late=4 dense reduce=tree values=f16"),
            std::string_view(
@@ -57,12 +57,12 @@ TEST(Plan, ReadsEveryPart) {
 }
 
 TEST(Plan, WithoutAWordIsPlainDdp) {
-  EXPECT_EQ(to_string(Plan{}), "gradients dense reduce=engine values=f32 fuse=bucket");
+  EXPECT_EQ(to_string(Plan{}), "gradients dense reduce=backend values=f32 fuse=bucket");
 }
 
 TEST(Plan, LeftOutPartsAreThePlainOnes) {
   EXPECT_EQ(to_string(parse_plan("gradients dense")),
-            "gradients dense reduce=engine values=f32 fuse=bucket");
+            "gradients dense reduce=backend values=f32 fuse=bucket");
   EXPECT_EQ(to_string(parse_plan("gradients dense values=f16")),
             "gradients dense reduce=halving-doubling values=f16 fuse=bucket");
   EXPECT_EQ(to_string(parse_plan("updates union density=1%")),
@@ -139,7 +139,7 @@ TEST(Plan, CompletingDropsDefaultsThatContradictThePins) {
             "updates every=4 late=0 shared/star bcast=scatter-allgather reduce=halving-doubling "
             "density=3% values=int8 indices=rice");
   EXPECT_EQ(to_string(complete(parse_pins("dense"), late)),
-            "updates every=4 late=2 dense reduce=engine values=f32");
+            "updates every=4 late=2 dense reduce=backend values=f32");
   EXPECT_EQ(to_string(complete(parse_pins("fuse=2"), late)),
             "gradients union density=3% values=int8 indices=rice fuse=2");
   EXPECT_EQ(to_string(complete(parse_pins("late=1"), parse_plan(kSharedText))),
@@ -153,13 +153,14 @@ TEST(Plan, CheckNamesWhatIsWrong) {
   EXPECT_THROW(check({.density = 0.5}), ContractError);              // dense sends all
   EXPECT_THROW(check({.kind = Kind::kUpdates, .late = -1}), ContractError);
   EXPECT_THROW(check({.scheme = Scheme::kUnion, .density = 0}), ContractError);
-  EXPECT_THROW(check({.scheme = Scheme::kShared, .reduce = AllReduce::kEngine}), ContractError);
+  EXPECT_THROW(check({.scheme = Scheme::kShared, .reduce = AllReduce::kBackend}), ContractError);
   EXPECT_NO_THROW(check({}));
 }
 
 TEST(Plan, HashIsThatOfTheText) {
-  EXPECT_EQ(hash(Plan{}),
-            pliant::hash(std::string_view("gradients dense reduce=engine values=f32 fuse=bucket")));
+  EXPECT_EQ(
+      hash(Plan{}),
+      pliant::hash(std::string_view("gradients dense reduce=backend values=f32 fuse=bucket")));
   EXPECT_NE(hash(Plan{}), hash(parse_plan(kSharedText)));
 }
 

@@ -230,7 +230,7 @@ Outlook AdaptivePolicy::outlook(const plan::Plan& plan) {
   Outlook outlook{.link = network_.link()};
   const model::Inputs now = inputs();
   plan::Plan plainest;
-  if (!setup_.control.candidates.engine_all_reduce)
+  if (!setup_.control.candidates.backend_all_reduce)
     plainest.reduce = plan::AllReduce::kHalvingDoubling;
   try {
     outlook.wire = model::predict(plan, now, book_).wire;

@@ -25,7 +25,7 @@ AdaptivePolicy::Setup setup(int ranks) {
   return {.ranks = ranks,
           .lanes = 2,
           .costs = {},
-          .control = {.candidates = {.updates = true, .engine_all_reduce = false}}};
+          .control = {.candidates = {.updates = true, .backend_all_reduce = false}}};
 }
 
 // Which plan was in force in which round, as every rank sees it: the first to come writes, the

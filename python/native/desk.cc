@@ -6,7 +6,7 @@
 #include "pliant/agree/handshake.h"
 #include "pliant/comm/c10d/communicator.h"
 #include "pliant/common/errors.h"
-#include "pliant/exchange/dense.h"
+#include "pliant/exchange/run_dense.h"
 #include "pliant/schedule/catalogue.h"
 
 namespace pliant::native {

@@ -31,7 +31,7 @@ void set(const comm::CommError& error) {
       failure.peer < 0 ? py::object(py::none()) : py::object(py::int_(failure.peer));
   value.attr("culprit") =
       failure.culprit ? py::object(py::int_(*failure.culprit)) : py::object(py::none());
-  value.attr("epoch") = failure.place.epoch;
+  value.attr("epoch") = failure.place.plan_version;
   PyErr_SetObject(type.ptr(), value.ptr());
 }
 

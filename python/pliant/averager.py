@@ -447,7 +447,7 @@ class Averager(Joinable):
             self._untested = False
             summary = self._engine.summary()
             self._check_alike(
-                f"step {summary.steps} of plan epoch {summary.epoch}, {'restored' if self._restored else 'no state loaded'}",
+                f"step {summary.steps} of plan version {summary.epoch}, {'restored' if self._restored else 'no state loaded'}",
                 "where to go on from (load the averager's state on all ranks or on none)",
             )
         self._say_if_not_restored()

@@ -20,7 +20,7 @@ class CommError(PliantError):
     culprit: int | None = None
     """The rank that everybody waits for, where the others could be asked; the peer may itself only wait for somebody."""
     epoch: int | None = None
-    """The plan epoch of the exchange."""
+    """The plan version of the exchange."""
 
 
 class DisagreementError(PliantError):

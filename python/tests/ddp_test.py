@@ -33,7 +33,7 @@ def dense_is_ddp(rank: int, size: int) -> None:
     the same order at any size."""
     import pliant
 
-    for plan in ("gradients dense", "gradients dense reduce=engine values=f32 fuse=bucket"):
+    for plan in ("gradients dense", "gradients dense reduce=backend values=f32 fuse=bucket"):
         ours, plain = (models.ddp(models.mlp(), bucket_cap_mb=0.004) for _ in range(2))
         optimizers = [models.sgd(ours), models.sgd(plain)]
         averager = pliant.attach(ours, optimizers[0], plan)

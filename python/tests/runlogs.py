@@ -14,7 +14,7 @@ from typing import Any
 Line = dict[str, Any]
 
 PARAMETERS, WORLD = 2_500_000, 4
-DENSE = "gradients dense reduce=engine values=f32 fuse=bucket"
+DENSE = "gradients dense reduce=backend values=f32 fuse=bucket"
 STAR = "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density=1% values=f16 indices=rice fuse=all"
 UPDATES = "updates every=4 late=1 union density=0.3% values=int8 indices=rice"
 # Steps that begin a phase: its name, latency in seconds, rate in bits per second, the plan, its

@@ -46,7 +46,7 @@ std::optional<comm::Failure> failure_of_a_receive(Communicator& c, int peer,
                                                   std::optional<Seconds> deadline) {
   try {
     const comm::Ticket in = c.receive(peer, 1, comm::region_of(Buffer<std::byte>(64)));
-    c.wait(in, {.deadline = deadline, .place = {.round = 1, .rounds = 3, .epoch = 5}});
+    c.wait(in, {.deadline = deadline, .place = {.round = 1, .rounds = 3, .plan_version = 5}});
   } catch (const CommError& e) {
     EXPECT_NE(std::string(e.what()).find("host-" + std::to_string(peer)), std::string::npos)
         << e.what();
@@ -268,7 +268,7 @@ TEST(C10dExchange, OfAPeerThatHangsFailsOnEveryRank) {
   run("exchange", 3, C10dGroup(3), [&](Communicator& c) {
     if (c.rank() == 1) return over.wait();
     compress::Residual residual(1000);
-    exchange::Bucket bucket(residual.span());
+    exchange::ResidualGroup bucket(residual.span());
     std::vector<float> gradient(1000, 1.0F);
     const exchange::Terms terms{
         .plan = plan::parse_plan("gradients union gather=ring density=10% values=f32"),

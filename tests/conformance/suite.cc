@@ -258,12 +258,13 @@ void a_deadline_that_passes_is_an_error_that_names_everything(Communicator& c) {
     const Ticket other = c.receive(peer, 8, comm::region_of(Buffer<std::byte>(1 << 16)));
     const Ticket ticket = c.receive(peer, 7, comm::region_of(room));
     (void)other;
-    c.wait(ticket, {.deadline = Seconds{0.05}, .place = {.round = 2, .rounds = 6, .epoch = 17}});
+    c.wait(ticket,
+           {.deadline = Seconds{0.05}, .place = {.round = 2, .rounds = 6, .plan_version = 17}});
   } catch (const CommError& e) {
     const comm::Failure& f = e.failure();
     check(f.rank == c.rank() && f.peer == peer && f.bytes.value == 4096 && f.receiving,
           "the failure names other things: {}", e.what());
-    for (const char* part : {"round 2 of 6", "plan epoch 17", "4 KiB", "deadline 50 ms"}) {
+    for (const char* part : {"round 2 of 6", "plan version 17", "4 KiB", "deadline 50 ms"}) {
       check(std::string(e.what()).find(part) != std::string::npos, "'{}' does not say '{}'",
             e.what(), part);
     }
@@ -309,7 +310,7 @@ void an_all_reduce_without_a_peer_is_an_error(Communicator& c) {
 
 void a_peer_that_is_gone_is_an_error(Communicator& c, int gone) {
   const Patience short_patience{.deadline = Seconds{2},
-                                .place = {.round = 1, .rounds = 3, .epoch = 5}};
+                                .place = {.round = 1, .rounds = 3, .plan_version = 5}};
   try {
     // A message too large to be buffered away unseen.
     const Ticket out = c.send(gone, 3, comm::region_of(Buffer<std::byte>(std::size_t{8} << 20)));

@@ -15,7 +15,7 @@ namespace pliant::testing {
 inline std::vector<float> every_scheme(comm::Communicator& c, std::size_t entries = 2000) {
   std::vector<float> all;
   const compress::Residual residual(entries);
-  exchange::Bucket bucket(residual.span());
+  exchange::ResidualGroup bucket(residual.span());
   std::uint64_t step = 0;
   for (const char* text : {
            "gradients union density=10% values=int8 indices=rice",
@@ -38,7 +38,7 @@ inline std::vector<float> every_scheme(comm::Communicator& c, std::size_t entrie
       std::vector<float> gradient(entries);
       for (float& value : gradient) value = normal(random);
       const exchange::Terms terms{
-          .plan = plan::parse_plan(text), .step = step, .deadline = Seconds{60}};
+          .plan = plan::parse_plan(text), .round = step, .deadline = Seconds{60}};
       (void)exchange::exchange(c, bucket, terms, compress::Gradient{gradient}, gradient);
       all.insert(all.end(), gradient.begin(), gradient.end());
       all.insert(all.end(), residual.span().begin(), residual.span().end());

@@ -20,8 +20,8 @@ inline constexpr std::size_t kHostileMost = 3000;
 inline Envelope hostile_envelope(unsigned choice) {
   const auto contents = static_cast<plan::Contents>(1 + choice / 12 % 3);
   const plan::Codes codes{plan::kIndexCodes.at(choice % 3), plan::kValueCodes.at(choice / 3 % 4)};
-  return {.step = 40,
-          .epoch = 17,
+  return {.round = 40,
+          .plan_version = 17,
           .bucket = 2,
           .slice = 1,
           .sender = 3,

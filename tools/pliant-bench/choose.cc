@@ -45,8 +45,8 @@ std::vector<plan::Plan> choices(const plan::Pins& pins, int ranks) {
   gradients.kind = plan::Kind::kGradients;
   gradients.fuse = plan::Fusion::kBucket;
   std::vector<plan::Plan> all;
-  for (plan::Plan plan :
-       plan::candidates(ranks, {.pins = gradients, .updates = false, .engine_all_reduce = false})) {
+  for (plan::Plan plan : plan::candidates(
+           ranks, {.pins = gradients, .updates = false, .backend_all_reduce = false})) {
     const bool open =
         plan.scheme == plan::Scheme::kShared && is_segmented(plan.bcast) && plan.segments == 0;
     for (const int segments : open ? segment_candidates() : std::vector<int>{plan.segments}) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "pliant/exchange/dense.h"
+#include "pliant/exchange/run_dense.h"
 #include "tools/pliant-bench/agree.h"
 #include "tools/pliant-bench/hollow.h"
 #include "tools/pliant-bench/predict.h"

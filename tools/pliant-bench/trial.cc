@@ -26,7 +26,7 @@ class RealTrial final : public Trial {
 
   exchange::Report run() override {
     const exchange::Terms terms{
-        .plan = options_.plan, .step = step_++, .deadline = options_.deadline};
+        .plan = options_.plan, .round = step_++, .deadline = options_.deadline};
     return exchange::exchange(communicator_, bucket_, terms, compress::Gradient{gradient_},
                               result_);
   }
@@ -45,7 +45,7 @@ class RealTrial final : public Trial {
   std::span<const float> gradient_;
   std::vector<float> residual_;
   std::vector<float> result_;
-  exchange::Bucket bucket_;
+  exchange::ResidualGroup bucket_;
   std::uint64_t step_ = 0;
 };
 

@@ -15,7 +15,7 @@ constexpr double kFastest = 1e12 / 8;
 constexpr int kHalvings = 16;  // of a factor of a million: 1.0002
 
 bool is_plain(const plan::Plan& plan) {
-  return plan.scheme == plan::Scheme::kDense && plan.reduce == plan::AllReduce::kEngine &&
+  return plan.scheme == plan::Scheme::kDense && plan.reduce == plan::AllReduce::kBackend &&
          plan.every == 1 && plan.late == 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The words of a plan: what may be chosen, and how each choice is written. Wire codes are in
+// Choices that a plan is made of, with the word for each in a plan's text. Wire codes are in
 // codes.h.
 #pragma once
 
@@ -11,19 +11,19 @@ namespace pliant::plan {
 
 enum class Kind : std::uint8_t { kGradients, kUpdates };
 enum class Scheme : std::uint8_t { kDense, kUnion, kShared, kSrs };
-enum class Leader : std::uint8_t { kStar, kVar };  // of shared: step mod N, or the largest energy
+enum class Leader : std::uint8_t { kStar, kVar };  // of shared: round mod N, or the largest energy
 
 // One schedule per stage. Each runs at any number of ranks: where recursive halving or doubling
 // needs a power of two, the any-size twin with the same rounds and bytes runs instead (circulant
 // for halving, Bruck for the doubling all-gather), so a pinned plan survives a restart at another
 // world size.
 enum class AllReduce : std::uint8_t {
-  kEngine,
+  kBackend,  // the backend's own
   kRing,
   kHalvingDoubling,
   kRecursiveDoubling,
   kTree
-};  // kEngine: the engine's own
+};
 enum class AllGather : std::uint8_t { kRing, kRecursiveDoubling, kBruck };
 enum class Broadcast : std::uint8_t { kBinomial, kChain, kDoubleTree, kScatterAllgather };
 // Of srs. No ring: it moves the bytes of direct, waits N-1 times instead of once and trims N-1
@@ -40,7 +40,7 @@ inline constexpr std::array kKinds = {Kind::kGradients, Kind::kUpdates};
 inline constexpr std::array kSchemes = {Scheme::kDense, Scheme::kUnion, Scheme::kShared,
                                         Scheme::kSrs};
 inline constexpr std::array kLeaders = {Leader::kStar, Leader::kVar};
-inline constexpr std::array kAllReduces = {AllReduce::kEngine, AllReduce::kRing,
+inline constexpr std::array kAllReduces = {AllReduce::kBackend, AllReduce::kRing,
                                            AllReduce::kHalvingDoubling,
                                            AllReduce::kRecursiveDoubling, AllReduce::kTree};
 inline constexpr std::array kAllGathers = {AllGather::kRing, AllGather::kRecursiveDoubling,
@@ -62,7 +62,7 @@ constexpr std::string_view to_string(Leader leader) {
   return leader == Leader::kStar ? "star" : "var";
 }
 constexpr std::string_view to_string(AllReduce schedule) {
-  constexpr std::array<std::string_view, 5> names = {"engine", "ring", "halving-doubling",
+  constexpr std::array<std::string_view, 5> names = {"backend", "ring", "halving-doubling",
                                                      "recursive-doubling", "tree"};
   return names.at(static_cast<std::size_t>(schedule));
 }
@@ -97,9 +97,9 @@ constexpr bool is_segmented(Broadcast schedule) {
   return schedule == Broadcast::kChain || schedule == Broadcast::kDoubleTree;
 }
 // Schedules that carry float32 only. In recursive doubling both partners would bank the same
-// rounding error; the engine's own all-reduce knows nothing of codes.
+// rounding error; the backend's own all-reduce has no codes.
 constexpr bool needs_f32(AllReduce schedule) {
-  return schedule == AllReduce::kEngine || schedule == AllReduce::kRecursiveDoubling;
+  return schedule == AllReduce::kBackend || schedule == AllReduce::kRecursiveDoubling;
 }
 
 }  // namespace pliant::plan

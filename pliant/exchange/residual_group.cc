@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/exchange/bucket.h"
+#include "pliant/exchange/residual_group.h"
 
 #include <algorithm>
 #include <array>
@@ -21,7 +21,8 @@ std::vector<std::size_t> differences(const std::vector<std::size_t>& begins) {
 
 }  // namespace
 
-Bucket::Bucket(std::span<float> residual, compress::Selector* model, std::size_t index)
+ResidualGroup::ResidualGroup(std::span<float> residual, compress::Selector* model,
+                             std::size_t index)
     : residual_used(!std::ranges::all_of(residual, [](float value) { return value == 0; })),
       residual_(residual),
       own_(compress::Method::kExact, {residual.size()}),
@@ -30,13 +31,14 @@ Bucket::Bucket(std::span<float> residual, compress::Selector* model, std::size_t
   require(size() <= UINT32_MAX, "exchange: a bucket of {} entries; indices have 32 bits", size());
 }
 
-std::size_t Bucket::quota(const Terms& terms) const {
+std::size_t ResidualGroup::quota(const Terms& terms) const {
   if (terms.quota > 0) return std::min(terms.quota, size());
   return plan::entries_of(terms.plan.density, size());
 }
 
-compress::Outcome Bucket::select(const Terms& terms, const compress::Contribution& contribution,
-                                 compress::Selection& out) {
+compress::Outcome ResidualGroup::select(const Terms& terms,
+                                        const compress::Contribution& contribution,
+                                        compress::Selection& out) {
   residual_used = true;
   if (model_ != nullptr) return model_->select(index_, contribution, residual_, out);
   const std::size_t keep = quota(terms);
@@ -47,15 +49,15 @@ compress::Outcome Bucket::select(const Terms& terms, const compress::Contributio
   return outcome;
 }
 
-compress::Outcome Bucket::accumulate(const compress::Contribution& contribution) {
+compress::Outcome ResidualGroup::accumulate(const compress::Contribution& contribution) {
   residual_used = true;
   const auto outcome = selector().accumulate(index_, contribution, residual_);
   if (model_ == nullptr) own_.end_step();
   return outcome;
 }
 
-Bucket::Slices Bucket::select_slices(const Terms& terms, int count,
-                                     const compress::Contribution& contribution) {
+ResidualGroup::Slices ResidualGroup::select_slices(const Terms& terms, int count,
+                                                   const compress::Contribution& contribution) {
   residual_used = true;
   Slices slices{.begins = split_points(size(), static_cast<std::size_t>(count))};
   const std::vector<std::size_t> sizes = differences(slices.begins);
@@ -81,7 +83,7 @@ Bucket::Slices Bucket::select_slices(const Terms& terms, int count,
   return slices;
 }
 
-double Bucket::top_energy(const Terms& terms, const compress::Outcome& outcome) const {
+double ResidualGroup::top_energy(const Terms& terms, const compress::Outcome& outcome) const {
   if (outcome.tally.kept > 0) return outcome.tally.kept_energy;
   const compress::Selector& selector = model_ != nullptr ? *model_ : own_;
   const std::array densities = {terms.plan.density};
@@ -89,7 +91,7 @@ double Bucket::top_energy(const Terms& terms, const compress::Outcome& outcome) 
   return outcome.tally.energy * (curve.empty() ? 1 : curve.front().gain);
 }
 
-std::unique_ptr<Workspace> Bucket::borrow_workspace() {
+std::unique_ptr<Workspace> ResidualGroup::borrow_workspace() {
   if (idle_.empty()) return std::make_unique<Workspace>();
   auto workspace = std::move(idle_.back());
   idle_.pop_back();
@@ -97,11 +99,11 @@ std::unique_ptr<Workspace> Bucket::borrow_workspace() {
   return workspace;
 }
 
-void Bucket::give_back(std::unique_ptr<Workspace> workspace) {
+void ResidualGroup::give_back(std::unique_ptr<Workspace> workspace) {
   idle_.push_back(std::move(workspace));
 }
 
-std::size_t Bucket::scratch_bytes() const {
+std::size_t ResidualGroup::scratch_bytes() const {
   std::size_t bytes = 0;
   for (const auto& workspace : idle_) bytes += workspace->capacity();
   return bytes;

@@ -13,13 +13,13 @@
 
 namespace pliant::exchange {
 
-class Bucket {
+class ResidualGroup {
  public:
   // `residual` is somebody else's memory, finite, as long as the bucket. It selects exactly density
   // x size entries, unless `model` is given: then that selector picks, for its bucket number
   // `index`, and its owner aims it and ends its steps.
-  explicit Bucket(std::span<float> residual, compress::Selector* model = nullptr,
-                  std::size_t index = 0);
+  explicit ResidualGroup(std::span<float> residual, compress::Selector* model = nullptr,
+                         std::size_t index = 0);
 
   [[nodiscard]] std::size_t size() const { return residual_.size(); }
   [[nodiscard]] std::span<float> residual() const { return residual_; }

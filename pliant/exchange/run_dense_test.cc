@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/exchange/dense.h"
+#include "pliant/exchange/run_dense.h"
 
 #include <gtest/gtest.h>
 
