@@ -9,7 +9,6 @@
 #include <numeric>
 #include <sstream>
 
-#include "pliant/agree/handshake.h"
 #include "pliant/common/errors.h"
 #include "pliant/plan/density.h"
 
@@ -196,7 +195,7 @@ void AdaptivePolicy::time(std::span<const Record> records, const Ran& previous) 
   });
   compute_.take(compute / (updates ? previous.plan.every : 1));
   if (updates || leads_.empty()) return;
-  leads_[agree::told_unit(previous.round, units_.size())].take(
+  leads_[agree::reported_unit(previous.round, units_.size())].take(
       std::max(kLeastLead, most(records, [](const Record& record) { return record.lead; })));
 }
 
@@ -293,24 +292,6 @@ void AdaptivePolicy::restore(std::string_view text) {
   state_ = control::parse_state(rest);
   ran_.clear();
   last_.reset();
-}
-
-plan::CostTable agreed_costs(comm::Communicator& communicator, const plan::CostTable& mine,
-                             std::optional<Seconds> deadline) {
-  plan::CostTable slowest;
-  for (const std::string& text : agree::gather_texts(communicator, plan::to_text(mine), deadline)) {
-    const plan::CostTable table = plan::parse_cost_table(text);
-    for (std::size_t o = 0; o < plan::kOperationNames.size(); ++o) {
-      const auto operation = static_cast<plan::Operation>(o);
-      const auto cost = table.find(operation);
-      if (!cost) continue;
-      const plan::Cost known = slowest.find(operation).value_or(plan::Cost{});
-      slowest.set(operation,
-                  {.ns_per_element = std::max(known.ns_per_element, cost->ns_per_element),
-                   .ns_per_entry = std::max(known.ns_per_entry, cost->ns_per_entry)});
-    }
-  }
-  return slowest;
 }
 
 }  // namespace pliant::planner

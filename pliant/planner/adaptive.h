@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "pliant/comm/communicator.h"
 #include "pliant/control/decide.h"
 #include "pliant/observe/level.h"
 #include "pliant/observe/network.h"
@@ -21,7 +20,7 @@ namespace pliant::planner {
 
 class AdaptivePolicy final : public Policy {
  public:
-  // All of these must be the same on all ranks; `costs` too (agreed_costs).
+  // All of these must be the same on all ranks; `costs` too (agree::slowest_costs).
   struct Setup {
     int ranks = 1;
     int lanes = 1;
@@ -85,10 +84,5 @@ class AdaptivePolicy final : public Policy {
   std::deque<Ran> ran_;     // rounds whose records are still to come, and the one before them
   std::optional<Choice> last_;
 };
-
-// What codecs cost on the slowest rank, row by row. Collective.
-[[nodiscard]] plan::CostTable agreed_costs(comm::Communicator& communicator,
-                                           const plan::CostTable& mine,
-                                           std::optional<Seconds> deadline);
 
 }  // namespace pliant::planner

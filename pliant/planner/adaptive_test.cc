@@ -192,7 +192,7 @@ TEST(AdaptivePolicy, KnowsWhenEachBucketIsReady) {
     (void)policy.choose(round);
     auto all = plain_records(2, round);
     for (Record& record : all)
-      record.lead = round == 0 ? 0 : leads.at(told_unit(round - 1, units.size()));
+      record.lead = round == 0 ? 0 : leads.at(reported_unit(round - 1, units.size()));
     policy.take_in(all);
   }
   const auto ready_before_the_end = [](const AdaptivePolicy& of, std::size_t unit) {
