@@ -103,7 +103,7 @@ void Parts::set_plan(const plan::Pins& pins) {
         .drift = options.drift,
         .drag = options.drag,
         .log = [this](Severity severity, std::string_view text) { services.say(severity, text); },
-        .front = true};
+        .front = !options.run_log.path.empty()};
     setup.control.policy = policy;
     const auto& capabilities = services.lanes.front()->communicator().capabilities();
     setup.control.candidates = {.pins = free,
