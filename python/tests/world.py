@@ -6,7 +6,11 @@ all of them.
     world.run(check, ranks=3)
 
 The function is found by its module and name, so it must be at the top of a test file. What a rank
-returns comes back, by rank; what it raises ends the test with its traceback."""
+returns comes back, by rank; what it raises ends the test with its traceback. A rank that crashes or
+hangs on its way out, after it has returned, fails the test too.
+
+Ranks are forked from a server that has imported torch: that takes seconds of every process that
+does it by itself. They end as a script ends, with everything that runs at exit."""
 
 from __future__ import annotations
 
@@ -15,13 +19,14 @@ import os
 import queue
 import socket
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 WATCHDOG_SECONDS = 240.0
+LEAVING_SECONDS = 60.0  # from a rank's last word to its end: far more than it takes
+PRELOADED = ["torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "numpy", "pytest"]
 
 
 def free_port() -> int:
@@ -34,20 +39,22 @@ def _rank_main(
     function: Callable[..., Any],
     rank: int,
     size: int,
-    port: int,
+    environment: dict[str, str],
     arguments: tuple[Any, ...],
     results: Any,
     group: bool,
     farewell: bool,
 ) -> None:
-    os.environ.update(
-        MASTER_ADDR="127.0.0.1",
-        MASTER_PORT=str(port),
-        RANK=str(rank),
-        WORLD_SIZE=str(size),
-        LOCAL_RANK=str(rank),
-    )
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.environ.clear()  # the server's is as old as the server
+    os.environ.update(environment)
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank))
+
+    def say(failure: str | None, value: Any = None) -> None:
+        results.put((rank, failure, value))
+        results.close()
+        results.join_thread()
+        sys.stdout.flush()
+
     try:
         import torch
         import torch.distributed as dist
@@ -57,20 +64,17 @@ def _rank_main(
         if group:
             dist.init_process_group("gloo")
         value = function(rank, size, *arguments)
-        results.put((rank, None, value))
-        if not farewell:
-            results.close()
-            results.join_thread()
-            os._exit(0)
-        if group:
+        if group and farewell:
             dist.barrier()
             dist.destroy_process_group()
     except BaseException:  # noqa: BLE001  it is passed on
-        results.put((rank, traceback.format_exc(), None))
-        results.close()
-        results.join_thread()
-        sys.stdout.flush()
+        say(traceback.format_exc())
         os._exit(1)
+    say(None, value)
+    if not farewell:
+        os._exit(0)
+    # multiprocessing ends a forked process by os._exit(): no finalizers, no destructors.
+    os._exit = sys.exit  # type: ignore[assignment]
 
 
 def run(
@@ -79,18 +83,22 @@ def run(
     ranks: int,
     group: bool = True,
     timeout: float = WATCHDOG_SECONDS,
+    leaving_timeout: float = LEAVING_SECONDS,
     expected_to_die: tuple[int, ...] = (),
     farewell: bool = True,
 ) -> list[Any]:
     """Returns what each rank returned. A rank in `expected_to_die` returns None and may end as it
-    likes. `group`: the function finds a process group; `farewell`: the ranks leave it together."""
-    context = multiprocessing.get_context("spawn")
+    likes. `group`: the function finds a process group. `farewell`: the ranks leave it together and
+    end as scripts do; otherwise they end at once, without anything that runs at exit."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
     results = context.Queue()
-    port = free_port()
+    environment = {"GLOO_SOCKET_IFNAME": "lo", **os.environ}
+    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     processes = [
         context.Process(
             target=_rank_main,
-            args=(function, rank, ranks, port, arguments, results, group, farewell),
+            args=(function, rank, ranks, environment, arguments, results, group, farewell),
             daemon=True,
         )
         for rank in range(ranks)
@@ -106,7 +114,7 @@ def run(
             try:
                 rank, failure, value = results.get(timeout=0.2)
             except queue.Empty:
-                gone = [rank for rank in waiting_for if processes[rank].exitcode not in (None, 0)]
+                gone = [rank for rank in waiting_for if processes[rank].exitcode is not None]
                 if gone and results.empty():
                     failures.append(
                         f"rank {gone[0]} ended with {processes[gone[0]].exitcode} without a word"
@@ -126,15 +134,27 @@ def run(
                 rank, failure, _ = results.get()
                 if failure is not None:
                     failures.append(f"rank {rank}:\n{failure}")
-        for rank, process in enumerate(processes):
-            process.join(0 if failures or rank in expected_to_die else 20)
+        else:
+            failures = _ends(processes, expected_to_die, leaving_timeout)
     finally:
         for process in processes:
             if process.is_alive():
                 process.kill()
+            process.join(20)
     assert not failures, "\n".join(failures)
     return [returned.get(rank) for rank in range(ranks)]
 
 
-def scratch() -> str:
-    return tempfile.mkdtemp(prefix="pliant-test-")
+def _ends(processes: list[Any], expected_to_die: tuple[int, ...], timeout: float) -> list[str]:
+    """Waits for ranks that have returned; what was wrong with their ends."""
+    end = time.monotonic() + timeout
+    failures = []
+    for rank, process in enumerate(processes):
+        if rank in expected_to_die:
+            continue
+        process.join(max(0.0, end - time.monotonic()))
+        if process.exitcode is None:
+            failures.append(f"rank {rank} returned, but has not ended after {timeout} s")
+        elif process.exitcode != 0:
+            failures.append(f"rank {rank} returned, but ended with {process.exitcode}")
+    return failures
