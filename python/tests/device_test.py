@@ -177,6 +177,6 @@ def all_of_it(rank: int, size: int) -> None:
         replicas(rank, size, plan)
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_selecting_with_torch(ranks: int) -> None:
     world.run(all_of_it, ranks=ranks)

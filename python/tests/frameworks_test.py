@@ -13,7 +13,10 @@ from torch.utils.data import DataLoader, TensorDataset
 import models
 import world
 
-PLANS = ("gradients union density=10%", "updates every=2 late=1 union density=10%")
+PLANS = [
+    pytest.param("gradients union density=10%", marks=pytest.mark.slow),
+    "updates every=2 late=1 union density=10%",
+]
 
 
 def data() -> DataLoader[Any]:

@@ -75,7 +75,11 @@ def reach_dense(rank: int, size: int, seeds: list[int], codes: list[str]) -> lis
 
 @pytest.mark.parametrize(
     ("ranks", "seeds", "codes"),
-    [(2, [0], ["f16"]), (3, [1], ["int8"]), (4, [0, 1, 2], list(CODES))],
+    [
+        (2, [0], ["f16"]),
+        pytest.param(3, [1], ["int8"], marks=pytest.mark.slow),
+        pytest.param(4, [0, 1, 2], list(CODES), marks=pytest.mark.slow),
+    ],
 )
 def test_every_scheme_reaches_what_dense_does(
     ranks: int, seeds: list[int], codes: list[str]
@@ -145,6 +149,6 @@ def lose_nothing(rank: int, size: int) -> None:
     averager.close()
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 4])
 def test_nothing_is_lost_in_live_training(ranks: int) -> None:
     world.run(lose_nothing, ranks=ranks)

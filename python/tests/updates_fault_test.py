@@ -81,11 +81,20 @@ EVERYWHERE = ("stepping", "settling", "late in settling", "changing kind")
 
 @pytest.mark.parametrize(
     ("how", "where", "plan"),
-    [(how, where, PLAN) for how in ("SIGKILL", "SIGSTOP") for where in EVERYWHERE]
-    + [("exception", where, PLAN) for where in EVERYWHERE[::3]]
-    + [
-        ("SIGKILL", "stepping", plan)
-        for plan in ("updates every=2 late=0 srs density=5%", "updates every=1 late=2 dense")
+    [
+        ("SIGKILL", "stepping", PLAN),
+        ("SIGSTOP", "changing kind", PLAN),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                *(("SIGKILL", where, PLAN) for where in EVERYWHERE[1:]),
+                *(("SIGSTOP", where, PLAN) for where in EVERYWHERE[:-1]),
+                ("exception", "stepping", PLAN),
+                ("exception", "changing kind", PLAN),
+                ("SIGKILL", "stepping", "updates every=2 late=0 srs density=5%"),
+                ("SIGKILL", "stepping", "updates every=1 late=2 dense"),
+            )
+        ),
     ],
 )
 def test_the_others_name_the_culprit(how: str, where: str, plan: str) -> None:
@@ -116,6 +125,7 @@ def in_join(rank: int, size: int, how: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
 def test_the_others_name_the_culprit_in_join(how: str) -> None:
     texts = world.run(in_join, how, ranks=3, group=False, expected_to_die=(1,), farewell=False)

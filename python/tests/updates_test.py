@@ -13,6 +13,8 @@ def test_updates(file: str) -> None:
     checks.run(file)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize(
+    "ranks", [pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)]
+)
 def test_the_arithmetic_of_updates(ranks: int) -> None:
     checks.run("updates_arithmetic", ranks)
