@@ -7,8 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-import models
-import world
+from support import models, world
 
 
 def train(rank: int, plan: str | None, steps: int, **options: object) -> torch.Tensor:

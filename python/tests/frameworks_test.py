@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-import models
-import world
+from support import models, world
+
 
 PLANS = [
     pytest.param("gradients union density=10%", marks=pytest.mark.slow),

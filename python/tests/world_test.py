@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-import world
+from support import world
 
 
 def returns_its_rank(rank: int, size: int, *arguments: Any) -> tuple[Any, ...]:

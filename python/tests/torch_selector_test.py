@@ -13,9 +13,8 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-import models
 import pliant
-import world
+from support import models, world
 
 
 def make_model() -> nn.Module:
@@ -154,10 +153,8 @@ def not_finite(rank: int, size: int) -> None:
             if parameter.grad is not None
         )
         assert nan == (step == 2)
-    assert all(
-        bool(residual.isfinite().all())
-        for residual in averager.state_dict()["device_residual"].values()
-    )
+    residuals = averager.state_dict()["device_residual"]
+    assert residuals and all(bool(residual.isfinite().all()) for residual in residuals.values())
     averager.close()
 
 

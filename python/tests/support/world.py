@@ -2,10 +2,13 @@
 """Runs a function on several ranks: processes on this machine, Gloo on loopback, a watchdog over
 all of them.
 
-    def check(rank, size): ...
-    world.run(check, ranks=3)
+    @on_ranks(2, slow(3))
+    def test_something(rank): ...
 
-The function is found by its module and name, so it must be at the top of a test file. What a rank
+    def train(rank, size, plan): ...
+    results = world.run(train, "gradients dense", ranks=3)
+
+Functions are found by module and name, so they must be at the top of a test file. What a rank
 returns comes back, by rank; what it raises ends the test with its traceback. A rank that crashes or
 hangs on its way out, after it has returned, fails the test too.
 
@@ -14,6 +17,7 @@ does it by itself. They end as a script ends, with everything that runs at exit.
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import queue
@@ -23,6 +27,8 @@ import time
 import traceback
 from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 WATCHDOG_SECONDS = 240.0
 LEAVING_SECONDS = 60.0  # from a rank's last word to its end: far more than it takes
@@ -158,3 +164,27 @@ def _ends(processes: list[Any], expected_to_die: tuple[int, ...], timeout: float
         elif process.exitcode != 0:
             failures.append(f"rank {rank} returned, but ended with {process.exitcode}")
     return failures
+
+
+def slow(ranks: int) -> Any:
+    """So many ranks, in `make test-all` only."""
+    return pytest.param(ranks, marks=pytest.mark.slow)
+
+
+def on_ranks(*sizes: Any) -> Callable[[Callable[[int], None]], Callable[[int], None]]:
+    """Makes a test of a function that every rank runs with its number, once for each size."""
+
+    def decorate(body: Callable[[int], None]) -> Callable[[int], None]:
+        @pytest.mark.parametrize("ranks", sizes)
+        def test(ranks: int) -> None:
+            run(_run_body, body.__module__, body.__name__, ranks=ranks)
+
+        test.body = body  # type: ignore[attr-defined]
+        test.__doc__ = body.__doc__
+        return test
+
+    return decorate
+
+
+def _run_body(rank: int, size: int, module: str, name: str) -> None:
+    getattr(importlib.import_module(module), name).body(rank)
