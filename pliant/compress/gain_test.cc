@@ -79,9 +79,11 @@ TEST(GainCurve, IsExactUpToTheDensityOfTheStepAndWithinThreeStandardErrorsAbove)
 
 TEST(GainCurve, OfEqualEntriesIsTheDensityAndOfZerosIsOne) {
   const auto equal = curve_of(Method::kExact, std::vector<float>(100'000, 0.25F));
+  const auto zeros = curve_of(Method::kExact, std::vector<float>(100'000));
+  ASSERT_EQ(equal.size(), kDensities.size());
+  ASSERT_EQ(zeros.size(), kDensities.size());
   for (const auto& point : equal) EXPECT_NEAR(point.gain, point.density, 1e-6);
-  for (const auto& point : curve_of(Method::kExact, std::vector<float>(100'000)))
-    EXPECT_EQ(point.gain, 1);
+  for (const auto& point : zeros) EXPECT_EQ(point.gain, 1);
 }
 
 TEST(GainCurve, OfASmallModelIsExactEverywhere) {
@@ -90,6 +92,7 @@ TEST(GainCurve, OfASmallModelIsExactEverywhere) {
   draw_all(Distribution::kLaplace, 1, random, values);
   const auto truth = true_gains(values);
   const auto curve = curve_of(Method::kExact, values);
+  ASSERT_EQ(curve.size(), truth.size());
   for (std::size_t d = 0; d < curve.size(); ++d) EXPECT_NEAR(curve[d].gain, truth[d], 1e-9);
 }
 

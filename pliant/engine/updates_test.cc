@@ -213,6 +213,7 @@ TEST(Updates, RightAfterSendingParametersAreTheBaseOutsideOwnParts) {
     Worker worker(rank);
     worker.buffers.clear();
     engine.rebase(worker.model());
+    int sent = 0;
     for (std::uint64_t step = 0; step < 20; ++step) {
       worker.optimize(step);
       if (!engine.step(worker.model()).sent) continue;
@@ -224,7 +225,9 @@ TEST(Updates, RightAfterSendingParametersAreTheBaseOutsideOwnParts) {
       }
       EXPECT_LE(differ, 2 * 150U) << "5 % of 3,000, of at most two exchanges";
       EXPECT_GT(differ, 0U);
+      ++sent;
     }
+    EXPECT_EQ(sent, 10);
     engine.settle(worker.model());
   });
 }

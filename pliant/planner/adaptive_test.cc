@@ -78,7 +78,7 @@ constexpr int kShortestLife = 500;
 
 // 100,000 decisions: policies fed the same bytes never part, through jumps of the network and saved
 // and restored states.
-TEST(AdaptivePolicy, RanksThatReadTheSameRecordsDecideAlike) {
+TEST(AdaptivePolicySlow, RanksThatReadTheSameRecordsDecideAlike) {
   constexpr int kRanks = 4;
   std::mt19937_64 random(5);
   std::vector<std::unique_ptr<AdaptivePolicy>> ranks;
@@ -399,7 +399,7 @@ void live(const Life& life, int rank, Communicators communicators, Chronicle& ch
 
 // Engines that live, switch and fail as chance has it, until 100,000 plans have been compared:
 // never two in one step, never a hang.
-TEST(Adaptive, EnginesAgreeThroughAHundredThousandDecisions) {
+TEST(AdaptiveSlow, EnginesAgreeThroughAHundredThousandDecisions) {
   constexpr int kRanks = 4;
   std::mt19937_64 random(11);
   std::size_t decisions = 0;

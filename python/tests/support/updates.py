@@ -7,8 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-import models
 import pliant
+from support import models
 
 SOME = "updates every=2 late=1 union density=10% values=f32"
 DENSE = "updates every=1 late=0 dense"
@@ -37,6 +37,19 @@ def residual_of(averager: pliant.Averager) -> torch.Tensor:
     return torch.cat(
         [
             state["residual"].get(name, torch.zeros(shape)).flatten()
+            for name, shape in state["parameters"].items()
+        ]
+    )
+
+
+def in_flight_of(averager: pliant.Averager) -> torch.Tensor:
+    """What this rank has sent and what has not landed yet."""
+    state = averager.state_dict(parameters=False, optimizers=False)
+    return torch.cat(
+        [
+            sum(
+                (flight["own_part"][name] for flight in state["in_flight"]), torch.zeros(shape)
+            ).flatten()
             for name, shape in state["parameters"].items()
         ]
     )

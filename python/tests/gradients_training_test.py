@@ -12,9 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-import convergence
-import models
-import world
+from support import models, vision, world
+
 
 # Union updates what any rank picked; srs and shared no more than their density, so they get more of
 # it.
@@ -33,21 +32,21 @@ def train(rank: int, plan: str | None, seed: int, steps: int, wanted: float = 0.
     """The least loss on images held back, looked at now and then; no further than `wanted`."""
     import pliant
 
-    exam = convergence.images(512, 1)
-    model = models.ddp(convergence.small_cnn(seed))
+    exam = vision.images(512, 1)
+    model = models.ddp(vision.small_cnn(seed))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     averager = None if plan is None else pliant.attach(model, optimizer, plan)
     least = math.inf
     for number in range(steps):
-        convergence.train_step(
-            model, optimizer, convergence.images(32, 10_000 * (seed + 1) + 10 * number + rank)
+        vision.train_step(
+            model, optimizer, vision.images(32, 10_000 * (seed + 1) + 10 * number + rank)
         )
         if averager is not None and (number < EVERY_STEP or number % EVERY_STEP == 0):
             assert models.alike_on_all_ranks(models.flat(model)), (plan, number)
         if (number + 1) % LOOK_EVERY == 0:
             for buffer in model.buffers():  # running statistics are each rank's own under DDP
                 dist.broadcast(buffer, 0)
-            loss = convergence.evaluate(model.module, exam)
+            loss = vision.evaluate(model.module, exam)
             least = loss if plan is None else min(least, loss)
             if least <= wanted:
                 break
@@ -75,7 +74,11 @@ def reach_dense(rank: int, size: int, seeds: list[int], codes: list[str]) -> lis
 
 @pytest.mark.parametrize(
     ("ranks", "seeds", "codes"),
-    [(2, [0], ["f16"]), (3, [1], ["int8"]), (4, [0, 1, 2], list(CODES))],
+    [
+        (2, [0], ["f16"]),
+        pytest.param(3, [1], ["int8"], marks=pytest.mark.slow),
+        pytest.param(4, [0, 1, 2], list(CODES), marks=pytest.mark.slow),
+    ],
 )
 def test_every_scheme_reaches_what_dense_does(
     ranks: int, seeds: list[int], codes: list[str]
@@ -118,13 +121,13 @@ def lose_nothing(rank: int, size: int) -> None:
     through plan switches."""
     import pliant
 
-    model = models.ddp(convergence.small_cnn(0), bucket_cap_mb=0.01)
+    model = models.ddp(vision.small_cnn(0), bucket_cap_mb=0.01)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     averager = pliant.attach(model, optimizer, SWITCHES[0])
     for number in range(3 * len(SWITCHES)):
         if number % 3 == 2:
             averager.set_plan(SWITCHES[(number // 3 + 1) % len(SWITCHES)])
-        inputs, labels = convergence.images(16, 1000 * number + rank)
+        inputs, labels = vision.images(16, 1000 * number + rank)
         alone = copy.deepcopy(model.module)
         nn.functional.cross_entropy(alone(inputs), labels).backward()
         there = gradient_of(alone) + residual_of(averager, model.module)
@@ -145,6 +148,6 @@ def lose_nothing(rank: int, size: int) -> None:
     averager.close()
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 4])
 def test_nothing_is_lost_in_live_training(ranks: int) -> None:
     world.run(lose_nothing, ranks=ranks)

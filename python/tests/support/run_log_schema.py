@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Holds a run log against docs/formats/run-log.md, key by key.
 
-python run_log_check.py run.jsonl ...
+python python/tests/support/run_log_schema.py run.jsonl ...
 """
 
 from __future__ import annotations

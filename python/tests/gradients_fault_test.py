@@ -10,14 +10,13 @@ import time
 import pytest
 import torch
 
-import models
-import world
+from support import models, world
+
 
 DEADLINE = 4.0
 # After its deadline a rank looks at the others' words for up to 2 s. Four times as long where the
 # machine is busy with other things.
 PATIENCE = 4 * (DEADLINE + 3)
-PLANS = ("gradients dense", "gradients union density=5%", "gradients srs density=5%")
 
 
 class Failing(torch.autograd.Function):
@@ -60,8 +59,7 @@ def fail(rank: int, size: int, how: str, plan: str, selector: str) -> str:
     waited = time.monotonic() - begin
     assert waited < PATIENCE, waited
     assert caught.value.rank == rank
-    if "All waits lead to rank 1" in str(caught.value):
-        assert caught.value.culprit == 1
+    assert (caught.value.culprit == 1) == ("All waits lead to rank 1" in str(caught.value))
     assert caught.value.__class__ is pliant.CommError
     with pytest.raises(pliant.CommError):
         models.step(model, optimizer, rank, 0)
@@ -76,21 +74,28 @@ def fail(rank: int, size: int, how: str, plan: str, selector: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP", "exception", "exception, caught"])
-def test_the_others_name_the_culprit(how: str) -> None:
-    for plan in PLANS if how == "SIGKILL" else PLANS[1:2]:
-        check_texts(
-            world.run(fail, how, plan, "native", ranks=3, expected_to_die=(1,), farewell=False)
-        )
+SPARSE = "gradients union density=5%"
 
 
-def test_the_others_name_the_culprit_on_a_device() -> None:
-    check_texts(
-        world.run(fail, "SIGKILL", PLANS[1], "torch", ranks=3, expected_to_die=(1,), farewell=False)
-    )
-
-
-def check_texts(texts: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("how", "plan", "selector"),
+    [
+        ("SIGKILL", SPARSE, "native"),
+        ("SIGSTOP", SPARSE, "native"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("SIGKILL", "gradients dense", "native"),
+                ("SIGKILL", "gradients srs density=5%", "native"),
+                ("SIGKILL", SPARSE, "torch"),
+                ("exception", SPARSE, "native"),
+                ("exception, caught", SPARSE, "native"),
+            )
+        ),
+    ],
+)
+def test_the_others_name_the_culprit(how: str, plan: str, selector: str) -> None:
+    texts = world.run(fail, how, plan, selector, ranks=3, expected_to_die=(1,), farewell=False)
     for rank in (0, 2):
         assert "rank 1" in texts[rank], texts
     assert any("All waits lead to rank 1" in texts[rank] for rank in (0, 2)), texts

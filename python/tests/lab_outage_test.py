@@ -20,7 +20,7 @@ def as_rank() -> None:
     again."""
     import torch.distributed as dist
 
-    import models
+    from support import models
     import pliant
 
     dist.init_process_group("gloo")

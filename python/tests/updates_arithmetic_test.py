@@ -6,13 +6,15 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-import models
 import pliant
-from loops import conv, loss_of
-from updates_support import DENSE, Progress, begin, flat_base, mean_of, residual_of
+from support import models
+from support.training import loss_of
+from support.updates import DENSE, Progress, begin, flat_base, mean_of, residual_of
+from support.world import on_ranks, slow
 
 
-def sgd_dense_every_step_is_ddp(rank: int) -> None:
+@on_ranks(slow(2), 3, slow(4))
+def test_sgd_dense_every_step_is_ddp(rank: int) -> None:
     ours, plain = models.ddp(models.mlp()), models.ddp(models.mlp())
     optimizers = [
         torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-3, nesterov=True)
@@ -27,7 +29,8 @@ def sgd_dense_every_step_is_ddp(rank: int) -> None:
     averager.close()
 
 
-def nothing_is_lost(rank: int) -> None:
+@on_ranks(slow(2), 3, slow(4))
+def test_nothing_is_lost(rank: int) -> None:
     """The mean over ranks of (parameters + residual) changes by optimizer steps only, and the base
     is the same everywhere."""
     plans = (
@@ -74,7 +77,8 @@ def nothing_is_lost(rank: int) -> None:
     averager.close()
 
 
-def right_after_sending_only_own_parts_differ_from_the_base(rank: int) -> None:
+@on_ranks(slow(2), 3, slow(4))
+def test_right_after_sending_only_own_parts_differ_from_the_base(rank: int) -> None:
     """And there they are base + own parts, bit for bit, added oldest first."""
     for scheme in ("union density=5% values=int8", "srs density=5% values=f16", "dense"):
         model, optimizer, averager = begin(f"updates every=2 late=4 {scheme}")
@@ -96,12 +100,13 @@ def right_after_sending_only_own_parts_differ_from_the_base(rank: int) -> None:
         averager.close()
 
 
-def the_base_is_alike_through_changes_of_plan_and_kind(rank: int) -> None:
+@on_ranks(slow(2), 3, slow(4))
+def test_the_base_is_alike_through_changes_of_plan_and_kind(rank: int) -> None:
     inputs, targets = models.batch(9, 9, size=512)
     calm = lambda model: torch.optim.SGD(model.parameters(), lr=0.005, momentum=0.9)  # noqa: E731
     for optimizer_of in (calm, lambda model: torch.optim.AdamW(model.parameters(), lr=0.005)):
         model, optimizer, averager = begin(
-            "updates every=1 late=8 union density=10%", conv, optimizer_of
+            "updates every=1 late=8 union density=10%", models.conv, optimizer_of
         )
         losses = [nn.functional.mse_loss(model.module(inputs), targets).item()]
         number = 0
@@ -139,11 +144,3 @@ def the_base_is_alike_through_changes_of_plan_and_kind(rank: int) -> None:
                 losses.append(nn.functional.mse_loss(model.module(inputs), targets).item())
             assert losses[-1] < 1.2 * min(losses), f"a spike: {losses}"
         averager.close()
-
-
-CHECKS = [
-    sgd_dense_every_step_is_ddp,
-    nothing_is_lost,
-    right_after_sending_only_own_parts_differ_from_the_base,
-    the_base_is_alike_through_changes_of_plan_and_kind,
-]

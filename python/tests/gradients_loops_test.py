@@ -5,7 +5,6 @@ together."""
 from __future__ import annotations
 
 import copy
-import logging
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -13,78 +12,18 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.join import Join
 
-import models
 import pliant
-
-EVERYTHING = "gradients union density=100% values=f32"  # sparse by name, dense in effect: comparable to plain DDP
-SOME = "gradients union density=10% values=f32"
-
-
-class Messages(logging.Handler):
-    """Collects what is logged under "pliant"."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
-
-    def __enter__(self) -> Messages:
-        logging.getLogger("pliant").addHandler(self)
-        logging.getLogger("pliant").setLevel(logging.DEBUG)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        logging.getLogger("pliant").removeHandler(self)
-
-    def count(self, words: str) -> int:
-        return sum(words in text for text in self.texts)
-
-
-def close_to(ours: nn.Module, plain: nn.Module, tolerance: float = 1e-5) -> None:
-    torch.testing.assert_close(
-        models.flat(ours), models.flat(plain), rtol=tolerance, atol=tolerance
-    )
-    assert models.alike_on_all_ranks(models.flat(ours))
-
-
-def compare(
-    rank: int,
-    make: object,
-    loop: object,
-    plan: str = EVERYTHING,
-    tolerance: float = 1e-5,
-    optimizer: object = models.sgd,
-    **options: object,
-) -> pliant.Summary:
-    """The same loop with plain DDP and with pliant must come to the same parameters."""
-    ours, plain = models.ddp(make(), **options), models.ddp(make(), **options)  # type: ignore[operator]
-    optimizers = [optimizer(ours), optimizer(plain)]  # type: ignore[operator]
-    averager = pliant.attach(ours, optimizers[0], plan)
-    loop(ours, optimizers[0], rank)  # type: ignore[operator]
-    loop(plain, optimizers[1], rank)  # type: ignore[operator]
-    close_to(ours, plain, tolerance)
-    summary = averager.summary()
-    assert summary.steps > 0 and summary.bytes_sent > 0
-    averager.close()
-    return summary
-
-
-def loss_of(model: nn.Module, rank: int, number: int) -> torch.Tensor:
-    inputs, targets = models.batch(rank, number)
-    return nn.functional.mse_loss(model(inputs).float(), targets)
-
-
-def steps(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int, count: int = 5) -> None:
-    for number in range(count):
-        models.step(model, optimizer, rank, number)
+from support import models
+from support.messages import Messages
+from support.training import EVERYTHING, SOME, close_to, compare, loss_of, steps
+from support.world import on_ranks
 
 
 # --- accumulation of gradients ---
 
 
-def no_sync(rank: int) -> None:
+@on_ranks(2)
+def test_no_sync_accumulates_as_under_ddp(rank: int) -> None:
     def loop(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
         for number in range(4):
             optimizer.zero_grad()
@@ -97,7 +36,8 @@ def no_sync(rank: int) -> None:
     assert compare(rank, models.mlp, loop).steps == 4
 
 
-def two_backwards_before_one_step(rank: int) -> None:
+@on_ranks(2)
+def test_two_backwards_before_one_step_add_up(rank: int) -> None:
     def loop(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
         for number in range(4):
             optimizer.zero_grad()
@@ -110,7 +50,8 @@ def two_backwards_before_one_step(rank: int) -> None:
         compare(rank, models.mlp, loop, plan="gradients dense", gradient_as_bucket_view=view)
 
 
-def the_second_backward_sends_only_what_is_new(rank: int) -> None:
+@on_ranks(2)
+def test_the_second_backward_sends_only_what_is_new(rank: int) -> None:
     """result 2 + change of the residual = the mean of the second gradients, and .grad holds both
     results."""
     for middle in ("nothing", "no_sync", "zero after forward"):
@@ -156,7 +97,8 @@ def the_second_backward_sends_only_what_is_new(rank: int) -> None:
         averager.close()
 
 
-def a_void_second_backward_gives_the_first_back(rank: int) -> None:
+@on_ranks(2)
+def test_a_void_second_backward_gives_the_first_back(rank: int) -> None:
     """Whoever sees NaN skips the step, and the average of the first backward with it: that goes to
     everybody's residual."""
     module = models.mlp()
@@ -188,39 +130,22 @@ def a_void_second_backward_gives_the_first_back(rank: int) -> None:
 # --- kinds of models and of DDP ---
 
 
-class Branches(nn.Module):
-    """Some parameters are used on some ranks, some on none, one is frozen, one is used twice, one
-    half is tied to another."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(3)
-        self.shared = nn.Linear(10, 10)
-        self.even, self.odd, self.never = (nn.Linear(10, 2) for _ in range(3))
-        self.frozen = nn.Linear(10, 10).requires_grad_(False)
-        self.odd.bias = self.even.bias
-        self.choice = 0
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        hidden = self.shared(torch.relu(self.shared(self.frozen(inputs))))
-        result: torch.Tensor = (self.odd if self.choice % 2 else self.even)(hidden)
-        return result
-
-
-def unused_parameters(rank: int) -> None:
+@on_ranks(2)
+def test_parameters_that_some_ranks_do_not_use(rank: int) -> None:
     def loop(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
         for number in range(6):
             model.module.choice = number + rank if number < 4 else 0  # type: ignore[union-attr]
             models.step(model, optimizer, rank, number)
         assert model.module.never.weight.grad is None  # type: ignore[union-attr]
 
-    compare(rank, Branches, loop, find_unused_parameters=True)
-    compare(rank, Branches, loop, find_unused_parameters=True, gradient_as_bucket_view=True)
-    compare(rank, Branches, loop, plan="gradients dense", find_unused_parameters=True)
+    compare(rank, models.Branches, loop, find_unused_parameters=True)
+    compare(rank, models.Branches, loop, find_unused_parameters=True, gradient_as_bucket_view=True)
+    compare(rank, models.Branches, loop, plan="gradients dense", find_unused_parameters=True)
 
 
-def what_nobody_uses_keeps_its_residual(rank: int) -> None:
-    model = models.ddp(Branches(), find_unused_parameters=True)
+@on_ranks(2)
+def test_what_nobody_uses_keeps_its_residual(rank: int) -> None:
+    model = models.ddp(models.Branches(), find_unused_parameters=True)
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, SOME)
     for number in range(4):
@@ -235,41 +160,32 @@ def what_nobody_uses_keeps_its_residual(rank: int) -> None:
     averager.close()
 
 
-def static_graph_and_views(rank: int) -> None:
+@on_ranks(2)
+def test_static_graph_bucket_views_and_tiny_buckets(rank: int) -> None:
     compare(rank, models.mlp, steps, static_graph=True)
     compare(rank, models.mlp, steps, gradient_as_bucket_view=True, bucket_cap_mb=0.004)
     compare(rank, models.mlp, steps, bucket_cap_mb=0.0001)
 
 
-def conv() -> nn.Module:
-    torch.manual_seed(5)
-    layers = nn.Sequential(
-        nn.Unflatten(1, (1, 2, 5)),
-        nn.Conv2d(1, 4, 2),
-        nn.BatchNorm2d(4),
-        nn.ReLU(),
-        nn.Conv2d(4, 4, (1, 2)),
-        nn.Flatten(),
-        nn.Linear(12, 2),
-    )
-    return layers.to(memory_format=torch.channels_last)
-
-
-def convolutions_with_batch_norm(rank: int) -> None:
-    compare(rank, conv, steps, tolerance=1e-4)
-    model = models.ddp(conv())
+@on_ranks(2)
+def test_convolutions_with_batch_norm(rank: int) -> None:
+    compare(rank, models.conv, steps, tolerance=1e-4)
+    model = models.ddp(models.conv())
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, SOME)
     steps(model, optimizer, rank)
     saved = averager.state_dict()["residual"]
     assert saved["4.weight"].shape == model.module[4].weight.shape
     averager.load_state_dict(averager.state_dict())
-    for name, residual in averager.state_dict()["residual"].items():
+    restored = averager.state_dict()["residual"]
+    assert restored.keys() == saved.keys()
+    for name, residual in restored.items():
         assert torch.equal(residual, saved[name])
     averager.close()
 
 
-def sixteen_bits(rank: int) -> None:
+@on_ranks(2)
+def test_sixteen_bit_parameters_stay_alike(rank: int) -> None:
     for dtype in (torch.bfloat16, torch.float16):
         model = models.ddp(models.mlp().to(dtype))
         optimizer = models.sgd(model)
@@ -285,7 +201,8 @@ def sixteen_bits(rank: int) -> None:
         averager.close()
 
 
-def compiled(rank: int) -> None:
+@on_ranks(2)
+def test_compiled_models(rank: int) -> None:
     compare(rank, lambda: torch.compile(models.mlp(), backend="aot_eager"), steps, tolerance=1e-4)
     inner = models.ddp(models.mlp())
     model = torch.compile(inner, backend="aot_eager")
@@ -297,20 +214,9 @@ def compiled(rank: int) -> None:
     averager.close()
 
 
-class Words(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(7)
-        self.table = nn.Embedding(50, 10, sparse=True)
-        self.head = nn.Linear(10, 2)
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = self.head(self.table((inputs[:, 0].abs() * 20).long() % 50))
-        return result
-
-
-def sparse_embeddings_pass_through(rank: int) -> None:
-    ours, plain = models.ddp(Words()), models.ddp(Words())
+@on_ranks(2)
+def test_sparse_embeddings_pass_through(rank: int) -> None:
+    ours, plain = models.ddp(models.Words()), models.ddp(models.Words())
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in (ours, plain)]
     averager = pliant.attach(ours, optimizers[0], EVERYTHING)
     steps(ours, optimizers[0], rank)
@@ -320,7 +226,8 @@ def sparse_embeddings_pass_through(rank: int) -> None:
     averager.close()
 
 
-def several_models(rank: int) -> None:
+@on_ranks(2)
+def test_two_models_in_one_backward(rank: int) -> None:
     pair = [models.ddp(models.mlp(seed)) for seed in (1, 2)]
     plain = [models.ddp(models.mlp(seed)) for seed in (1, 2)]
     averagers = [pliant.attach(model, None, EVERYTHING) for model in pair]
@@ -340,7 +247,8 @@ def several_models(rank: int) -> None:
 # --- kinds of loops ---
 
 
-def closures_schedulers_and_groups(rank: int) -> None:
+@on_ranks(2)
+def test_closures_schedulers_and_groups(rank: int) -> None:
     def loop(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
         for number in range(5):
@@ -365,7 +273,8 @@ def closures_schedulers_and_groups(rank: int) -> None:
     assert compare(rank, models.mlp, loop, optimizer=in_groups).steps == 5
 
 
-def uneven_inputs(rank: int) -> None:
+@on_ranks(2)
+def test_uneven_inputs_in_join(rank: int) -> None:
     def loop(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
         with Join([model]):  # type: ignore[list-item]
             steps(model, optimizer, rank, 3 + 2 * rank)
@@ -373,7 +282,8 @@ def uneven_inputs(rank: int) -> None:
     assert compare(rank, models.mlp, loop).steps == 5
 
 
-def loss_scaling(rank: int) -> None:
+@on_ranks(2)
+def test_loss_scaling_survives_an_overflow(rank: int) -> None:
     model = models.ddp(models.mlp())
     optimizer = models.sgd(model)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16, growth_interval=3)
@@ -399,7 +309,8 @@ def loss_scaling(rank: int) -> None:
     averager.close()
 
 
-def clipping_in_units_of_the_scaled_loss(rank: int) -> None:
+@on_ranks(2)
+def test_clipping_in_units_of_the_scaled_loss(rank: int) -> None:
     """clip_norm= means the gradient, whatever the loss is multiplied with. Powers of 2, so that
     scaling rounds nothing."""
 
@@ -430,7 +341,8 @@ def clipping_in_units_of_the_scaled_loss(rank: int) -> None:
         assert scaler.get_scale() > 2.0**10
 
 
-def clipping_where_everything_is_sent(rank: int) -> None:
+@on_ranks(2)
+def test_clipping_where_everything_is_sent(rank: int) -> None:
     def loop(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
         for number in range(5):
             optimizer.zero_grad()
@@ -442,7 +354,8 @@ def clipping_where_everything_is_sent(rank: int) -> None:
     compare(rank, models.mlp, loop, plan="gradients dense")
 
 
-def clipping_is_noticed(rank: int) -> None:
+@on_ranks(2)
+def test_clipping_is_noticed(rank: int) -> None:
     for plan, attached, expected in (
         (SOME, True, 1),
         (SOME, False, 1),
@@ -466,25 +379,3 @@ def clipping_is_noticed(rank: int) -> None:
         steps(model, optimizer, rank)
     assert messages.count("clip_norm=") == 0
     averager.close()
-
-
-CHECKS = [
-    no_sync,
-    two_backwards_before_one_step,
-    the_second_backward_sends_only_what_is_new,
-    a_void_second_backward_gives_the_first_back,
-    unused_parameters,
-    what_nobody_uses_keeps_its_residual,
-    static_graph_and_views,
-    convolutions_with_batch_norm,
-    sixteen_bits,
-    compiled,
-    sparse_embeddings_pass_through,
-    several_models,
-    closures_schedulers_and_groups,
-    uneven_inputs,
-    loss_scaling,
-    clipping_in_units_of_the_scaled_loss,
-    clipping_where_everything_is_sent,
-    clipping_is_noticed,
-]

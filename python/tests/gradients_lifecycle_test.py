@@ -7,12 +7,15 @@ import copy
 
 import torch
 
-import models
 import pliant
-from loops import SOME, Messages, steps
+from support import models
+from support.messages import Messages
+from support.training import SOME, steps
+from support.world import on_ranks
 
 
-def close_and_attach_again(rank: int) -> None:
+@on_ranks(2)
+def test_close_and_attach_again(rank: int) -> None:
     ours, plain = models.ddp(models.mlp()), models.ddp(models.mlp())
     optimizers = [models.sgd(ours), models.sgd(plain)]
     for _ in range(2):
@@ -40,7 +43,8 @@ def close_and_attach_again(rank: int) -> None:
     averager.close()
 
 
-def plans_switch(rank: int) -> None:
+@on_ranks(2)
+def test_replicas_stay_alike_while_plans_switch(rank: int) -> None:
     model = models.ddp(models.mlp())
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, "gradients dense")
@@ -65,7 +69,8 @@ def plans_switch(rank: int) -> None:
     averager.close()
 
 
-def auto_decides(rank: int) -> None:
+@on_ranks(2)
+def test_auto_decides(rank: int) -> None:
     model = models.ddp(models.mlp())
     optimizer = models.sgd(model)
     with Messages() as messages:
@@ -79,7 +84,8 @@ def auto_decides(rank: int) -> None:
     averager.close()
 
 
-def warming_up(rank: int) -> None:
+@on_ranks(2)
+def test_warm_up_is_dense_or_a_ramp(rank: int) -> None:
     for ramp in (False, True):
         model = models.ddp(models.mlp())
         optimizer = models.sgd(model)
@@ -94,7 +100,8 @@ def warming_up(rank: int) -> None:
         averager.close()
 
 
-def warming_up_where_density_is_chosen(rank: int) -> None:
+@on_ranks(2)
+def test_warming_up_where_density_is_chosen(rank: int) -> None:
     """As dense as possible until the warm-up is over; on a network like this one, no longer."""
     for warm_up in (5, None):
         model = models.ddp(models.mlp())
@@ -118,7 +125,8 @@ def warming_up_where_density_is_chosen(rank: int) -> None:
         averager.close()
 
 
-def ranges_for_the_profiler(rank: int) -> None:
+@on_ranks(2)
+def test_the_profiler_sees_exchanges(rank: int) -> None:
     model = models.ddp(models.mlp())
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, SOME)
@@ -131,7 +139,8 @@ def ranges_for_the_profiler(rank: int) -> None:
     averager.close()
 
 
-def optimizer_restored_without_us(rank: int) -> None:
+@on_ranks(2)
+def test_an_optimizer_restored_alone_is_warned_about(rank: int) -> None:
     model = models.ddp(models.mlp())
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, SOME)
@@ -147,7 +156,8 @@ def optimizer_restored_without_us(rank: int) -> None:
     averager.close()
 
 
-def an_optimizer_with_a_past(rank: int) -> None:
+@on_ranks(2)
+def test_steps_before_attach_are_no_restart(rank: int) -> None:
     """Steps before attach() are no restart."""
     model = models.ddp(models.mlp())
     optimizer = models.sgd(model)
@@ -159,23 +169,11 @@ def an_optimizer_with_a_past(rank: int) -> None:
     averager.close()
 
 
-def no_lanes(rank: int) -> None:
+@on_ranks(2)
+def test_training_without_lanes(rank: int) -> None:
     model = models.ddp(models.mlp())
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, SOME, lanes=0)
     steps(model, optimizer, rank)
     assert models.alike_on_all_ranks(models.flat(model))
     averager.close()
-
-
-CHECKS = [
-    close_and_attach_again,
-    plans_switch,
-    auto_decides,
-    warming_up,
-    warming_up_where_density_is_chosen,
-    ranges_for_the_profiler,
-    optimizer_restored_without_us,
-    an_optimizer_with_a_past,
-    no_lanes,
-]

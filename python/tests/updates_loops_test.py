@@ -11,13 +11,16 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.join import Join
 
-import models
 import pliant
-from loops import Branches, Messages, conv, loss_of, steps
-from updates_support import DENSE, SOME, begin, flat_base
+from support import models
+from support.messages import Messages
+from support.training import loss_of, steps
+from support.updates import DENSE, SOME, begin, flat_base
+from support.world import on_ranks
 
 
-def a_scaler_skips_a_step_on_one_rank(rank: int) -> None:
+@on_ranks(2)
+def test_a_scaler_skips_a_step_on_one_rank(rank: int) -> None:
     for plan in (SOME, "updates every=1 late=0 union density=10%"):
         scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=5)
         model, optimizer, averager = begin(plan, scaler=scaler)
@@ -55,7 +58,8 @@ def a_scaler_skips_a_step_on_one_rank(rank: int) -> None:
         averager.close()
 
 
-def loops_that_set_synchronisation_themselves(rank: int) -> None:
+@on_ranks(2)
+def test_loops_that_set_synchronisation_themselves(rank: int) -> None:
     results = []
     for style in ("plain", "attribute", "no_sync"):
         model, optimizer, averager = begin()
@@ -75,7 +79,8 @@ def loops_that_set_synchronisation_themselves(rank: int) -> None:
     assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
 
 
-def gradients_stay_this_ranks_own(rank: int) -> None:
+@on_ranks(2)
+def test_gradients_stay_this_ranks_own(rank: int) -> None:
     """Also where DDP does average: its hook gets the buckets, and gives them back as they are."""
     model, _, averager = begin()
     buckets = []
@@ -93,7 +98,8 @@ def gradients_stay_this_ranks_own(rank: int) -> None:
     averager.close()
 
 
-def closures_schedulers_groups_and_clipping(rank: int) -> None:
+@on_ranks(2)
+def test_closures_schedulers_groups_and_clipping(rank: int) -> None:
     """They act on this rank's own optimizer, where they always did: at every=1, dense and late=0
     that is DDP with SGD, but for clipping."""
     results = []
@@ -130,8 +136,9 @@ def closures_schedulers_groups_and_clipping(rank: int) -> None:
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
 
 
-def close_and_attach_again(rank: int) -> None:
-    model = models.ddp(conv())
+@on_ranks(2)
+def test_close_and_attach_again(rank: int) -> None:
+    model = models.ddp(models.conv())
     optimizer = models.sgd(model)
     for wrapped in (model, model, models.ddp(model.module)):
         averager = pliant.attach(wrapped, optimizer, SOME)
@@ -142,7 +149,8 @@ def close_and_attach_again(rank: int) -> None:
         assert wrapped.require_backward_grad_sync
 
 
-def ranges_for_the_profiler(rank: int) -> None:
+@on_ranks(2)
+def test_the_profiler_sees_steps_and_settling(rank: int) -> None:
     model, optimizer, averager = begin()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         steps(model, optimizer, rank, 2)
@@ -151,8 +159,9 @@ def ranges_for_the_profiler(rank: int) -> None:
     assert {"pliant::step", "pliant::settle"} <= names, names
 
 
-def parameters_that_are_tied_frozen_or_unused(rank: int) -> None:
-    model = models.ddp(Branches(), find_unused_parameters=True)
+@on_ranks(2)
+def test_parameters_that_are_tied_frozen_or_unused(rank: int) -> None:
+    model = models.ddp(models.Branches(), find_unused_parameters=True)
     optimizer = models.sgd(model)
     frozen, never = model.module.frozen.weight.clone(), model.module.never.weight.clone()
     averager = pliant.attach(model, optimizer, "updates every=1 late=1 dense")
@@ -170,7 +179,8 @@ def parameters_that_are_tied_frozen_or_unused(rank: int) -> None:
     )
 
 
-def autograd_notices_what_is_written(rank: int) -> None:
+@on_ranks(2)
+def test_autograd_notices_what_is_written(rank: int) -> None:
     """A backward through a forward from before a landing would use parameters that are gone."""
     model, optimizer, averager = begin("updates every=2 late=0 dense")
     for number in range(4):
@@ -191,14 +201,15 @@ def autograd_notices_what_is_written(rank: int) -> None:
     averager.close()
 
 
-def kinds_of_ddp(rank: int) -> None:
+@on_ranks(2)
+def test_options_of_ddp(rank: int) -> None:
     for options in (
         {"static_graph": True},
         {"gradient_as_bucket_view": True},
         {"find_unused_parameters": True},
         {"broadcast_buffers": False},
     ):
-        model = models.ddp(conv(), **options)
+        model = models.ddp(models.conv(), **options)
         optimizer = models.sgd(model)
         averager = pliant.attach(model, optimizer, SOME)
         steps(model, optimizer, rank, 6)
@@ -210,7 +221,8 @@ def kinds_of_ddp(rank: int) -> None:
         averager.close()
 
 
-def compiled(rank: int) -> None:
+@on_ranks(2)
+def test_compiled_models_and_steps(rank: int) -> None:
     inner = models.ddp(models.mlp())
     model = torch.compile(inner, backend="aot_eager")
     optimizer = models.sgd(model)
@@ -227,10 +239,11 @@ def compiled(rank: int) -> None:
     averager.close()
 
 
-def uneven_inputs(rank: int) -> None:
+@on_ranks(2)
+def test_uneven_inputs_in_join(rank: int) -> None:
     for order in (0, 1):
         for plan in ("updates every=1 late=0 union density=10%", SOME, DENSE):
-            model, optimizer, averager = begin(plan, conv)
+            model, optimizer, averager = begin(plan, models.conv)
             joined = [model, averager] if order == 0 else [averager, model]
             with Join(joined):  # type: ignore[arg-type]
                 steps(model, optimizer, rank, 4 + 5 * rank)
@@ -244,8 +257,9 @@ def uneven_inputs(rank: int) -> None:
     averager.close()
 
 
-def buffers_travel(rank: int) -> None:
-    model, optimizer, averager = begin("updates every=2 late=1 dense", conv)
+@on_ranks(2)
+def test_buffers_are_averaged(rank: int) -> None:
+    model, optimizer, averager = begin("updates every=2 late=1 dense", models.conv)
     steps(model, optimizer, rank, 7)
     norm = model.module[2]
     assert not models.alike_on_all_ranks(norm.running_mean)
@@ -258,14 +272,15 @@ def buffers_travel(rank: int) -> None:
         assert models.alike_on_all_ranks(norm.running_mean)
         assert norm.num_batches_tracked == 8
     averager.close()
-    model, optimizer, averager = begin("updates every=1 late=0 dense", conv, buffers=False)
+    model, optimizer, averager = begin("updates every=1 late=0 dense", models.conv, buffers=False)
     steps(model, optimizer, rank, 3)
     assert models.alike_on_all_ranks(models.flat(model))
     assert not models.alike_on_all_ranks(model.module[2].running_mean)
     averager.close()
 
 
-def sync_batch_norm_is_warned_about(rank: int) -> None:
+@on_ranks(2)
+def test_sync_batch_norm_is_warned_about(rank: int) -> None:
     model = models.ddp(models.mlp())
     model.module.add_module(
         "norm", nn.SyncBatchNorm(2, affine=False)
@@ -275,28 +290,11 @@ def sync_batch_norm_is_warned_about(rank: int) -> None:
     assert messages.count("SyncBatchNorm") == 1, messages.texts
 
 
-def buffers_that_stay_are_named(rank: int) -> None:
+@on_ranks(2)
+def test_buffers_that_stay_are_named(rank: int) -> None:
     module = models.mlp()
     module.register_buffer("wide", torch.zeros(2, dtype=torch.float64))
     module.register_buffer("columns", torch.zeros(4, 4)[:, :2])
     with Messages() as messages:
         begin(SOME, lambda: module)[2].close()
     assert messages.count("stay as they are on each rank: wide, columns") == 1, messages.texts
-
-
-CHECKS = [
-    a_scaler_skips_a_step_on_one_rank,
-    loops_that_set_synchronisation_themselves,
-    gradients_stay_this_ranks_own,
-    closures_schedulers_groups_and_clipping,
-    close_and_attach_again,
-    ranges_for_the_profiler,
-    parameters_that_are_tied_frozen_or_unused,
-    autograd_notices_what_is_written,
-    kinds_of_ddp,
-    compiled,
-    uneven_inputs,
-    buffers_travel,
-    sync_batch_norm_is_warned_about,
-    buffers_that_stay_are_named,
-]

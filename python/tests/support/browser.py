@@ -2,7 +2,7 @@
 """Headless Chromium, spoken to by the DevTools protocol over two pipes: opens a page, evaluates in
 it, listens for errors and requests, takes pictures.
 
-python python/tests/browser.py report.html 1280 picture.png      takes a picture of a page"""
+python python/tests/support/browser.py report.html 1280 picture.png      takes a picture of a page"""
 
 from __future__ import annotations
 

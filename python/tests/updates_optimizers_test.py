@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-import models
 import pliant
-from loops import Branches, Messages, loss_of
-from updates_support import SOME, begin, flat_base
+from support import models
+from support.messages import Messages
+from support.training import loss_of
+from support.updates import SOME, begin, flat_base
+from support.world import on_ranks
 
 
 class Written(torch.optim.Optimizer):
@@ -34,7 +36,8 @@ class Child(Written):
         super().step(closure)
 
 
-def any_optimizer_works(rank: int) -> None:
+@on_ranks(2)
+def test_any_optimizer_works(rank: int) -> None:
     makers = {
         "SGD": lambda p: torch.optim.SGD(
             p, lr=0.02, momentum=0.9, nesterov=True, weight_decay=1e-4
@@ -57,7 +60,8 @@ def any_optimizer_works(rank: int) -> None:
         averager.close()
 
 
-def two_optimizers(rank: int) -> None:
+@on_ranks(2)
+def test_two_optimizers_share_a_model(rank: int) -> None:
     model = models.ddp(models.mlp())
     matrices = [parameter for parameter in model.parameters() if parameter.dim() == 2]
     rest = [parameter for parameter in model.parameters() if parameter.dim() != 2]
@@ -81,7 +85,8 @@ def two_optimizers(rank: int) -> None:
     averager.close()
 
 
-def steps_of_adam_are_lengthened(rank: int) -> None:
+@on_ranks(2)
+def test_steps_of_adam_are_lengthened(rank: int) -> None:
     """While they last; between them everyone finds the learning rates that were set."""
 
     def rates_within_steps(
@@ -119,7 +124,8 @@ def steps_of_adam_are_lengthened(rank: int) -> None:
         assert calm[0] == pytest.approx([0.01] * 40) and calm[1] == 1
 
 
-def a_step_that_fails_leaves_the_rates(rank: int) -> None:
+@on_ranks(2)
+def test_a_step_that_fails_leaves_the_rates(rank: int) -> None:
     model, optimizer, averager = begin(
         optimizer=lambda model: torch.optim.AdamW(model.parameters(), lr=0.01)
     )
@@ -134,10 +140,11 @@ def a_step_that_fails_leaves_the_rates(rank: int) -> None:
     averager.close()
 
 
-def state_that_some_ranks_do_not_have(rank: int) -> None:
+@on_ranks(2)
+def test_state_that_some_ranks_do_not_have_is_averaged_with_zero(rank: int) -> None:
     """A parameter that rank 1 never used: back at gradients its state is the mean with 0, counters
     and running maxima are the largest."""
-    model = models.ddp(Branches(), find_unused_parameters=True)
+    model = models.ddp(models.Branches(), find_unused_parameters=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, amsgrad=True)
     averager = pliant.attach(model, optimizer, "updates every=1 late=2 union density=10%")
     for number in range(6):
@@ -164,7 +171,8 @@ def state_that_some_ranks_do_not_have(rank: int) -> None:
     averager.close()
 
 
-def lbfgs_forgets_its_history(rank: int) -> None:
+@on_ranks(2)
+def test_lbfgs_forgets_its_history(rank: int) -> None:
     for late in (0, 1):
         model = models.ddp(models.mlp())
         optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=4)
@@ -186,7 +194,8 @@ def lbfgs_forgets_its_history(rank: int) -> None:
         averager.close()
 
 
-def refused_by_name(rank: int) -> None:
+@on_ranks(2)
+def test_optimizers_that_keep_a_copy_are_refused_by_name(rank: int) -> None:
     model = models.ddp(models.mlp())
 
     class ScheduleFreeSGD(torch.optim.SGD):
@@ -231,7 +240,8 @@ def refused_by_name(rank: int) -> None:
     averager.close()
 
 
-def momentum_is_cleared_where_it_was_sent(rank: int) -> None:
+@on_ranks(2)
+def test_momentum_is_cleared_where_it_was_sent(rank: int) -> None:
     def smooth() -> nn.Module:
         return nn.Sequential(
             *(
@@ -268,7 +278,8 @@ def momentum_is_cleared_where_it_was_sent(rank: int) -> None:
     )
 
 
-def progress_that_is_not_finite(rank: int) -> None:
+@on_ranks(2)
+def test_progress_that_is_not_finite_voids_the_exchange(rank: int) -> None:
     model, optimizer, averager = begin("updates every=1 late=0 union density=10%")
     with Messages() as messages:
         for number in range(8):
@@ -281,16 +292,3 @@ def progress_that_is_not_finite(rank: int) -> None:
     assert messages.count("was not finite") == (rank == 1), messages.texts
     assert averager.summary().voids == 1
     averager.close()
-
-
-CHECKS = [
-    any_optimizer_works,
-    two_optimizers,
-    steps_of_adam_are_lengthened,
-    a_step_that_fails_leaves_the_rates,
-    state_that_some_ranks_do_not_have,
-    lbfgs_forgets_its_history,
-    refused_by_name,
-    momentum_is_cleared_where_it_was_sent,
-    progress_that_is_not_finite,
-]

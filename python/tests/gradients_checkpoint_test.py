@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-import models
-import world
+from support import models, world
+
 
 PLANS = (
     "gradients union density=10% values=int8",
@@ -85,7 +85,9 @@ def three_go_on_as_two(rank: int, size: int, folder: str) -> None:
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, PLANS[0])
     averager.load_state_dict(mine)
-    for name, residual in averager.state_dict()["residual"].items():
+    residuals = averager.state_dict()["residual"]
+    assert residuals.keys() == mine["parameters"].keys()
+    for name, residual in residuals.items():
         mean = sum(state["residual"][name] for state in states) / 3
         torch.testing.assert_close(residual, mean)
     for step in range(5, 8):
