@@ -61,7 +61,7 @@ struct Account {
 // One rank's run through the steps. Its contribution is a gradient, or progress from a reference.
 class Worker {
  public:
-  Worker(Kind kind, std::size_t n) : kind_(kind), residual_(n), bucket_(residual_.span()) {}
+  Worker(Kind kind, std::size_t n) : kind_(kind), residual_(n), group_(residual_.span()) {}
 
   Account step(comm::Communicator& c, const Terms& terms, std::vector<float> contribution) {
     const std::size_t n = residual_.size();
@@ -69,15 +69,14 @@ class Worker {
     std::vector<float> out(n, 12345.0F);
     if (kind_ == Kind::kGradients && terms.round % 2 == 0) {
       account.report =
-          exchange(c, bucket_, terms, compress::Gradient{contribution}, contribution);  // in place
+          exchange(c, group_, terms, compress::Gradient{contribution}, contribution);  // in place
       out = std::move(contribution);
     } else if (kind_ == Kind::kGradients) {
-      account.report = exchange(c, bucket_, terms, compress::Gradient{contribution}, out);
+      account.report = exchange(c, group_, terms, compress::Gradient{contribution}, out);
     } else {
       // parameters - reference must be the contribution exactly: the reference is zero.
       const std::vector<float> reference(n, 0.0F);
-      account.report =
-          exchange(c, bucket_, terms, compress::Progress{contribution, reference}, out);
+      account.report = exchange(c, group_, terms, compress::Progress{contribution, reference}, out);
       EXPECT_EQ(contribution, reference) << "parameters have not returned to the reference";
     }
     account.result = std::move(out);
@@ -92,7 +91,7 @@ class Worker {
  private:
   Kind kind_;
   compress::Residual residual_;
-  ResidualGroup bucket_;
+  ResidualGroup group_;
 };
 
 // N x result + new residuals = contributions + old residuals, entry by entry, summed in double.

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/matches.h"
+
 namespace pliant::planner {
 namespace {
 

@@ -39,7 +39,7 @@ COMMANDS = {
     "watch": Command("a run's log, live in the terminal", "pliant.report.watch"),
     "doctor": Command("what is here, what will not work, and how to mend it", "pliant.doctor.cli"),
     "lab": Command("a network of N hosts on this machine, that changes over time"),
-    "bench": Command("our collectives and exchanges, timed beside the engine's own"),
+    "bench": Command("our collectives and exchanges, timed beside the backend's own"),
 }
 
 USAGE = """\

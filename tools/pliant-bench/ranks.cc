@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tools/pliant-bench/engine.h"
+#include "tools/pliant-bench/ranks.h"
 
 #include <cstdio>
 #include <cstring>
@@ -30,10 +30,10 @@ struct Outcome {
   std::exception_ptr failure;
 };
 
-Outcome live(std::unique_ptr<comm::Communicator> communicator, const Engine& engine,
+Outcome live(std::unique_ptr<comm::Communicator> communicator, const Backend& backend,
              const Body& body) {
   try {
-    return {body(*communicator, engine), nullptr};
+    return {body(*communicator, backend), nullptr};
   } catch (...) {
     return {kExitFailed, std::current_exception()};
   }
@@ -57,7 +57,7 @@ int tell(const std::exception& error) {
 }
 
 int run_on_threads(int ranks, const Body& body) {
-  const Engine engine{"threads", memory_copy};
+  const Backend backend{"threads", memory_copy};
   const comm::local::Group group(ranks);
   std::vector<std::unique_ptr<comm::Communicator>> communicators;
   for (int rank = 0; rank < ranks; ++rank) communicators.push_back(group.join(rank));
@@ -66,7 +66,7 @@ int run_on_threads(int ranks, const Body& body) {
     std::vector<std::jthread> threads;
     for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
       threads.emplace_back(
-          [&, rank] { outcomes[rank] = live(std::move(communicators[rank]), engine, body); });
+          [&, rank] { outcomes[rank] = live(std::move(communicators[rank]), backend, body); });
     }
   }
   for (const Outcome& outcome : outcomes) {

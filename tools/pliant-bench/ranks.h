@@ -11,21 +11,21 @@
 
 namespace pliant::bench {
 
-// What our schedules are held against: the engine's own collectives or, where it has none, one copy
-// of the vector.
+// What our schedules are held against: the backend's own collectives or, where it has none, one
+// copy of the vector.
 struct Yardstick {
   std::string name;
   bool solves = false;  // does it do the collective, so that its result can be checked
   std::function<void(const Problem&, int rank, std::span<float>)> run;
 };
 
-struct Engine {
+struct Backend {
   std::string name;
   std::function<Yardstick()> yardstick;  // one for each rank
 };
 
 // The whole of one rank's work; returns its exit code.
-using Body = std::function<int(comm::Communicator&, const Engine&)>;
+using Body = std::function<int(comm::Communicator&, const Backend&)>;
 
 // Runs the body as every rank and returns the exit code of the process. Failures are told on
 // stderr, one line, once (of several ranks that lost a peer, MPI may let more than one tell it).

@@ -7,7 +7,7 @@
 #include "pliant/comm/mpi/session.h"
 #include "pliant/common/errors.h"
 #include "pliant/common/exit_code.h"
-#include "tools/pliant-bench/engine.h"
+#include "tools/pliant-bench/ranks.h"
 
 namespace pliant::bench {
 namespace {

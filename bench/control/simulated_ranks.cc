@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bench/control/crew.h"
+#include "bench/control/simulated_ranks.h"
 
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ constexpr double kAssembly = 30;
 
 }  // namespace
 
-struct Crew::Order {
+struct SimulatedRanks::Order {
   std::array<char, 256> plan = {};  // empty: dismissed
   std::uint64_t length = 0;
   double compute = 0;
@@ -32,44 +32,44 @@ struct Crew::Order {
   int rounds = 0;
 };
 
-Crew::Crew(std::unique_ptr<comm::Communicator> exchanges,
-           std::unique_ptr<comm::Communicator> control)
+SimulatedRanks::SimulatedRanks(std::unique_ptr<comm::Communicator> exchanges,
+                               std::unique_ptr<comm::Communicator> control)
     : exchanges_(std::move(exchanges)),
       control_(std::move(control)),
       records_(failure_, {}, kRecordTag) {}
 
-void Crew::send(const Order& order) {
+void SimulatedRanks::send(const Order& order) {
   const Buffer<Order> message(1);
   message[0] = order;
   for (int peer = 1; peer < size(); ++peer)
     exchanges_->wait(exchanges_->send(peer, kOrderTag, comm::region_of(message)), kForEver);
 }
 
-Crew::Order Crew::receive() {
+SimulatedRanks::Order SimulatedRanks::receive() {
   const Buffer<Order> message(1);
   exchanges_->wait(exchanges_->receive(0, kOrderTag, comm::region_of(message)), kForEver);
   return message[0];
 }
 
-std::vector<agree::Record> Crew::run(const Work& work) {
+std::vector<agree::Record> SimulatedRanks::run(const Work& work) {
   Order order{.length = work.length, .compute = work.compute.value, .rounds = work.rounds};
   const std::string text = to_string(work.plan);
   require(!text.empty() && text.size() < order.plan.size(), "a plan of {} characters", text.size());
   std::memcpy(order.plan.data(), text.data(), text.size());
   order.begin = exchanges_->now().value + kAssembly;
   send(order);
-  return obey(order);
+  return execute(order);
 }
 
-void Crew::dismiss() { send({}); }
+void SimulatedRanks::dismiss() { send({}); }
 
-void Crew::serve() {
-  for (Order order = receive(); order.plan.front() != 0; order = receive()) (void)obey(order);
+void SimulatedRanks::serve() {
+  for (Order order = receive(); order.plan.front() != 0; order = receive()) (void)execute(order);
 }
 
 // Ranks leave an exchange at different times and enter the next one so: after a few rounds they are
 // as far apart as in training.
-std::vector<agree::Record> Crew::obey(const Order& order) {
+std::vector<agree::Record> SimulatedRanks::execute(const Order& order) {
   const plan::Plan plan = plan::parse_plan(order.plan.data());
   const TrialOptions options{.plan = plan, .count = order.length};
   if (const std::size_t bytes = hollow_bytes(options, rank(), size()); memory_.bytes.size() < bytes)
@@ -91,15 +91,15 @@ std::vector<agree::Record> Crew::obey(const Order& order) {
 }
 
 // The header of SMPI's compiler makes this a sleep in simulated time.
-void Crew::rest(double seconds) { usleep(static_cast<useconds_t>(seconds * 1e6 + 0.5)); }
+void SimulatedRanks::rest(double seconds) { usleep(static_cast<useconds_t>(seconds * 1e6 + 0.5)); }
 
-void Crew::rest_until(double moment) {
+void SimulatedRanks::rest_until(double moment) {
   const double left = moment - exchanges_->now().value;
   require(left >= 0, "an order came {} s late", -left);
   rest(left);
 }
 
-double Crew::control_bytes() const {
+double SimulatedRanks::control_bytes() const {
   return static_cast<double>(records_.total().sent.value) /
          static_cast<double>(std::max<std::uint64_t>(1, posted_));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // For builds without MPI.
 #include "pliant/common/errors.h"
-#include "tools/pliant-bench/engine.h"
+#include "tools/pliant-bench/ranks.h"
 
 namespace pliant::bench {
 
