@@ -21,7 +21,6 @@ using agree::Record;
 using agree::Records;
 using planner::Choice;
 using planner::Outlook;
-using planner::Policy;
 using planner::Result;
 using runlog::Energies;
 using runlog::Journal;

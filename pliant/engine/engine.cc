@@ -18,8 +18,8 @@
 #include "pliant/engine/gradients.h"
 #include "pliant/engine/opening.h"
 #include "pliant/engine/updates.h"
-#include "pliant/planner/adaptive.h"
-#include "pliant/planner/policy.h"
+#include "pliant/planner/costs.h"
+#include "pliant/planner/planner.h"
 #include "pliant/runlog/journal.h"
 
 namespace pliant::engine {
@@ -116,7 +116,7 @@ class Engine::Impl {
     crew_.records = std::make_unique<Records>(crew_.failure, options_.deadline, kRecordTag);
     if (log != nullptr || options_.run_log.watched) start_journal(std::move(log));
     set_plan(options_.pins);
-    kind_ = policy_->choose(0).plan.kind;
+    kind_ = planner_->choose(0).plan.kind;
   }
 
   ~Impl() { close(); }
@@ -246,49 +246,33 @@ class Engine::Impl {
 
   void set_plan(const plan::Pins& pins) {
     pins_ = pins;
-    if (is_complete(pins) || options_.control.policy == control::Policy::kFixed || ranks_ == 1) {
-      policy_ = std::make_unique<FixedPolicy>(pins, options_.warm_up, options_.warm_up_steps,
-                                              make_onlooker());
-      return;
-    }
-    policy_ = make_adaptive(pins, options_.control.policy);
-    if (told_) policy_->tell(told_);
+    planner::Setup setup{.pins = pins,
+                         .warm_up = options_.warm_up,
+                         .warm_up_steps = options_.warm_up_steps,
+                         .ranks = ranks_,
+                         .lanes = threads_ ? static_cast<int>(crew_.lanes.size()) : 0,
+                         .buffers = total_of(buffers_),
+                         .adam = options_.adam,
+                         .costs = costs_,
+                         .control = options_.control,
+                         .efficiency = options_.efficiency,
+                         .drift = options_.drift,
+                         .drag = options_.drag,
+                         .log = options_.log,
+                         .front = crew_.journal != nullptr && crew_.journal->log() != nullptr};
+    setup.control.candidates = {.updates = options_.updates,
+                                .backend_all_reduce = own_all_reduce_,
+                                .shared = options_.shared};
+    planner_ = std::make_unique<Planner>(std::move(setup), gradients_.unit_lengths());
+    if (told_) planner_->set_network(told_);
   }
 
   void tell_network(const std::optional<plan::Link>& link) {
     told_ = link;
-    policy_->tell(link);
+    planner_->set_network(link);
   }
 
-  [[nodiscard]] std::unique_ptr<Policy> make_adaptive(const plan::Pins& pins,
-                                                      control::Policy how) const {
-    AdaptivePolicy::Setup setup{
-        .ranks = ranks_,
-        .lanes = threads_ ? static_cast<int>(crew_.lanes.size()) : 0,
-        .buffers = total_of(buffers_),
-        .adam = options_.adam,
-        .costs = costs_,
-        .control = options_.control,
-        .efficiency = options_.efficiency,
-        .drift = options_.drift,
-        .drag = options_.drag,
-        .log = how == control::Policy::kFixed ? Log() : options_.log,
-        .front = crew_.journal != nullptr && crew_.journal->log() != nullptr};
-    setup.control.policy = how;
-    setup.control.candidates = {.pins = pins,
-                                .updates = options_.updates,
-                                .backend_all_reduce = own_all_reduce_,
-                                .shared = options_.shared};
-    return std::make_unique<AdaptivePolicy>(std::move(setup), gradients_.unit_lengths());
-  }
-
-  // What a fixed plan should take is of interest to the log alone.
-  [[nodiscard]] std::unique_ptr<Policy> make_onlooker() const {
-    return crew_.journal == nullptr || ranks_ == 1 ? nullptr
-                                                   : make_adaptive({}, control::Policy::kFixed);
-  }
-
-  [[nodiscard]] plan::Plan plan() const { return plan_ ? *plan_ : policy_->choose(round_).plan; }
+  [[nodiscard]] plan::Plan plan() const { return plan_ ? *plan_ : planner_->choose(round_).plan; }
 
   [[nodiscard]] Summary summary() const {
     Summary summary{.plan = to_string(plan()),
@@ -315,7 +299,7 @@ class Engine::Impl {
   [[nodiscard]] State state() {
     end_step();
     State state{
-        .step = round_, .epoch = epoch_, .plan = to_string(plan()), .policy = policy_->to_text()};
+        .step = round_, .epoch = epoch_, .plan = to_string(plan()), .policy = planner_->to_text()};
     if (kind_ == plan::Kind::kUpdates && updates_ != nullptr && updates_->based()) {
       state.updates = true;
       state.units = gradients_.arrangement().units();
@@ -341,7 +325,7 @@ class Engine::Impl {
     crew_.failure.check();
     std::ranges::fill(voids_, 0);
     still_for_ = 0;
-    policy_->note_buffers(false);
+    planner_->set_buffers_idle(false);
     plans_.clear();
     results_.clear();
     gradients_.forget();
@@ -364,7 +348,7 @@ class Engine::Impl {
     round_ = state.step;
     taken_ = round_;
     epoch_ = state.epoch;
-    if (!state.policy.empty()) policy_->restore(state.policy);
+    if (!state.policy.empty()) planner_->restore(state.policy);
     if (!state.plan.empty()) plan_ = plan::parse_plan(state.plan, "the plan in the state");
   }
 
@@ -464,7 +448,7 @@ class Engine::Impl {
 
   void open_step() {
     gradients_.wait();
-    policy_->note_units(gradients_.unit_lengths());
+    planner_->set_units(gradients_.unit_lengths());
     if (round_ > 0 && gradients_.last_result().updated_fraction > 0)
       results_[round_ - 1] = gradients_.last_result();
     const Choice choice = choose();
@@ -472,7 +456,7 @@ class Engine::Impl {
     adopt(leaving ? flush_of(plan::Kind::kGradients, plan_) : choice.plan, choice);
     if (crew_.journal != nullptr) {
       crew_.journal->begin_step(crew_.now(), *plan_, epoch_);
-      crew_.journal->send(round_, *plan_, epoch_, policy_->outlook(*plan_));
+      crew_.journal->send(round_, *plan_, epoch_, planner_->outlook(*plan_));
     }
     gradients_.begin_step(round_, *plan_, epoch_, patience(choice));
     if (!leaving) return;
@@ -494,7 +478,8 @@ class Engine::Impl {
     if (leaving) updates_->take_back(model);  // what was laid aside is flushed with the rest
     const std::uint64_t lag = lag_of(plan_);
     adopt(next, choice);
-    if (crew_.journal != nullptr) crew_.journal->send(round_, next, epoch_, policy_->outlook(next));
+    if (crew_.journal != nullptr)
+      crew_.journal->send(round_, next, epoch_, planner_->outlook(next));
     Updates::Sending sending{
         .number = round_,
         .sent = own_steps_,
@@ -538,7 +523,7 @@ class Engine::Impl {
   [[nodiscard]] Choice choose() {
     const std::uint64_t lag = lag_of(plan_);
     if (round_ > lag) take_in(round_ - lag);
-    return policy_->choose(round_);
+    return planner_->choose(round_);
   }
 
   // How long a message may take: what the user allows, and four times what it should.
@@ -555,7 +540,7 @@ class Engine::Impl {
       if (const auto why = disagreement(records)) fail(*why);
       if (const auto ran = plans_.find(taken_); ran != plans_.end()) {
         if (const auto result = results_.find(taken_); result != results_.end())
-          policy_->note_result(ran->second, result->second);
+          planner_->note_result(ran->second, result->second);
       }
       plans_.erase(plans_.begin(), plans_.upper_bound(taken_));
       results_.erase(results_.begin(), results_.upper_bound(taken_));
@@ -567,7 +552,7 @@ class Engine::Impl {
       }
       warn_of_rates(records);
       watch_buffers(records);
-      policy_->take_in(records);
+      planner_->take_in(records);
       mention_failure();
     }
   }
@@ -580,7 +565,7 @@ class Engine::Impl {
     const bool stirred = std::ranges::any_of(
         records, [](const Record& record) { return (record.flags & kStirred) != 0; });
     still_for_ = stirred ? 0 : std::min(still_for_ + 1, kStillAfter);
-    policy_->note_buffers(buffers_are_still());
+    planner_->set_buffers_idle(buffers_are_still());
   }
   [[nodiscard]] bool buffers_are_still() const { return still_for_ == kStillAfter; }
 
@@ -608,7 +593,7 @@ class Engine::Impl {
   }
 
   void adopt(const plan::Plan& plan, const Choice& choice) {
-    policy_->note_ran(round_, plan);
+    planner_->note_ran(round_, plan);
     plans_[round_] = plan;
     if (crew_.journal != nullptr)
       announce(plan, choice,
@@ -710,7 +695,7 @@ class Engine::Impl {
   plan::CostTable costs_;
   plan::Pins pins_;
   std::optional<plan::Link> told_;  // the network, by the user
-  std::unique_ptr<Policy> policy_;
+  std::unique_ptr<Planner> planner_;
   plan::Kind kind_ = plan::Kind::kGradients;  // of the next step
   std::optional<plan::Plan> plan_;            // in force
   std::uint32_t epoch_ = 0;

@@ -16,7 +16,7 @@
 
 #include "pliant/agree/record.h"
 #include "pliant/exchange/terms.h"
-#include "pliant/planner/policy.h"
+#include "pliant/planner/choice.h"
 #include "pliant/runlog/run_log.h"
 
 namespace pliant::runlog {

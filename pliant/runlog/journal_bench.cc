@@ -18,7 +18,7 @@
 #include "pliant/control/front.h"
 #include "pliant/model/coefficients.h"
 #include "pliant/plan/candidates.h"
-#include "pliant/planner/adaptive.h"
+#include "pliant/planner/planner.h"
 #include "pliant/runlog/journal.h"
 
 namespace {
@@ -42,18 +42,17 @@ class Run {
   Run(const std::string& path, Everything everything)
       : everything_(everything),
         journal_(std::make_unique<RunLog>(path, [this] { return Seconds{now_ += 1e-6}; })),
-        onlooker_({.ranks = kRanks, .lanes = 2, .control = {.policy = control::Policy::kFixed}},
-                  std::vector(kGroups, kEntries)),
         plan_(plan::parse_plan("gradients union density=1%", "plan")),
+        planner_({.pins = plan::pins_of(plan_), .ranks = kRanks, .lanes = 2},
+                 std::vector(kGroups, kEntries)),
         values_(kEntries, 0.5F) {}
 
   void step() {
     const Seconds begin{now_};
     Outlook outlook;
     if (everything_ == Everything::kYes) {
-      (void)onlooker_.choose(round_);
-      onlooker_.note_ran(round_, plan_);
-      outlook = onlooker_.outlook(plan_);
+      (void)planner_.choose(round_);
+      outlook = planner_.outlook(plan_);
     }
     journal_.begin_step(begin, plan_, 1);
     journal_.send(round_, plan_, 1, outlook);
@@ -85,7 +84,7 @@ class Run {
           static_cast<float>(kWire / kRecordTimes * (1 + 0.01 * static_cast<double>(round_ % 7))));
     }
     journal_.recorded(round_, records, {192});
-    if (everything_ == Everything::kYes) onlooker_.take_in(records);
+    if (everything_ == Everything::kYes) planner_.take_in(records);
     ++round_;
     now_ += 1e-2;
   }
@@ -94,8 +93,8 @@ class Run {
   const Everything everything_;
   double now_ = 0;
   Journal journal_;
-  AdaptivePolicy onlooker_;
   const plan::Plan plan_;
+  planner::Planner planner_;
   const std::vector<float> values_;
   std::uint64_t round_ = 0;
 };
