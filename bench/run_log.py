@@ -3,7 +3,7 @@
 sake, as a share of a 10 ms step.
 
 8 ranks, 10 M parameters in 4 exchanges a step, a fixed plan (where the log alone makes the engine
-measure and predict). The program is pliant/engine/journal_bench.cc; it writes to a file under
+measure and predict). The program is pliant/runlog/observer_bench.cc; it writes to a file under
 build/bench."""
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MOST_SHARE = 0.005
 
 
 def main() -> int:
-    program = figures.ROOT / "build" / "release" / "pliant" / "engine" / "journal_bench"
+    program = figures.ROOT / "build" / "release" / "pliant" / "runlog" / "observer_bench"
     folder = figures.ROOT / "build" / "bench"
     folder.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
-        [program, folder / "journal_bench.jsonl"],
+        [program, folder / "observer_bench.jsonl"],
         capture_output=True,
         text=True,
         timeout=300,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Before the first exchange: do all ranks mean the same?
+// Handshake of all ranks before the first exchange: compares facts, gathers short texts, and finds
+// the slowest rank's coding costs.
 #pragma once
 
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "pliant/comm/communicator.h"
+#include "pliant/plan/costs.h"
 
 namespace pliant::agree {
 
@@ -33,5 +35,10 @@ void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Se
 // IoError.
 void go_on_unless(comm::Communicator& communicator, const std::string& objection,
                   std::optional<Seconds> deadline);
+
+// Collective. The cost of each coding operation on the slowest rank.
+[[nodiscard]] plan::CostTable slowest_costs(comm::Communicator& communicator,
+                                            const plan::CostTable& mine,
+                                            std::optional<Seconds> deadline);
 
 }  // namespace pliant::agree

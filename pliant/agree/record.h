@@ -18,11 +18,11 @@ inline constexpr std::uint16_t kRecordVersion = 1;
 inline constexpr std::size_t kRecordTimes = 4;
 
 enum RecordFlags : std::uint16_t {
-  kAppliedHashed = 1,  // `applied` is there
-  kVoid = 2,           // an exchange of this step was void
-  kSettling = 4,       // updates: this rank serves exchanges until all ranks do
-  kNotFinite = 8,      // updates: this rank's progress was not finite
-  kStirred = 16,       // updates: this rank's buffers are not what all ranks agree on
+  kAppliedHashed = 1,    // `applied` is there
+  kVoid = 2,             // an exchange of this step was void
+  kSettling = 4,         // updates: this rank serves exchanges until all ranks do
+  kNotFinite = 8,        // updates: this rank's progress was not finite
+  kBuffersChanged = 16,  // updates: this rank's buffers are not what all ranks agree on
 };
 
 // Seconds are by this rank's own clock; a rank that came last to an exchange has its honest
@@ -37,7 +37,7 @@ struct Record {
   std::uint32_t rates = 0;    // the same of its learning rates
   float whole = 0;            // the last step, from its first bucket to this one's; 0: none yet
   float exposed = 0;          // of that, from its last bucket until everything had landed
-  float lead = 0;  // of that, from the bucket whose turn it was (told_unit) to the last one
+  float lead = 0;  // of that, from the bucket whose turn it was (reported_unit) to the last one
   float coding =
       0;  // gradients: select, encode, decode of this step; updates: what that took of `whole`
   float control = 0;  // duration of the last all-gather of records; 0: none yet
@@ -47,7 +47,7 @@ static_assert(sizeof(Record) == 64);
 
 // Of which unit a round tells how long before the last one it was ready: each in its turn, but for
 // the last itself.
-[[nodiscard]] constexpr std::size_t told_unit(std::uint64_t round, std::size_t units) {
+[[nodiscard]] constexpr std::size_t reported_unit(std::uint64_t round, std::size_t units) {
   return units < 2 ? 0 : round % (units - 1);
 }
 

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "pliant/kernels/sampled_energy.h"
+
 namespace pliant::engine {
 namespace {
 
 constexpr double kWeight = 0.1;  // of the exchange that has just landed
-constexpr std::size_t kBlock = 256;
 
 }  // namespace
 
@@ -18,8 +19,9 @@ constexpr std::size_t kBlock = 256;
 void CommonShare::note(const Landed& landed, int ranks, std::size_t stride) {
   double with_others = 0;
   double own = 0;
-  for (std::size_t begin = 0; begin < landed.result.size(); begin += kBlock * stride) {
-    const std::size_t end = std::min(begin + kBlock, landed.result.size());
+  for (std::size_t begin = 0; begin < landed.result.size();
+       begin += kernels::kSampleBlock * stride) {
+    const std::size_t end = std::min(begin + kernels::kSampleBlock, landed.result.size());
     for (std::size_t i = begin; i < end; ++i) {
       if (landed.result[i] == 0) continue;
       const double mine = landed.own_part[i];

@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <span>
 
+#include "pliant/engine/state.h"
+
 namespace pliant::engine {
 
 class CommonShare {
@@ -28,17 +30,11 @@ class CommonShare {
   [[nodiscard]] double value() const;                 // 0 to 1; 1 until something has landed
   [[nodiscard]] double lengthening(int ranks) const;  // 1 to sqrt(ranks)
 
-  // Averages over exchanges, the last ones counting most: of the product with what others sent, and
-  // of that product if all were alike.
-  struct Energies {
-    double with_others = 0;
-    double if_alike = 0;
-  };
-  [[nodiscard]] const Energies& energies() const { return energies_; }
-  void restore(const Energies& energies) { energies_ = energies; }
+  [[nodiscard]] const CommonShareEnergies& energies() const { return energies_; }
+  void restore(const CommonShareEnergies& energies) { energies_ = energies; }
 
  private:
-  Energies energies_;
+  CommonShareEnergies energies_;
 };
 
 }  // namespace pliant::engine

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A thread that runs jobs in the order they came; or, without a thread, the caller who runs each at
-// once.
+// A thread with a communicator of its own that runs jobs in the order they came. Without a thread,
+// the caller runs each job at once.
 #pragma once
 
 #include <condition_variable>
@@ -41,28 +41,6 @@ class Lane {
   bool busy_ = false;
   bool closing_ = false;
   std::thread thread_;
-};
-
-// Lets numbered visitors through one at a time, in the order of their numbers, whichever thread
-// they come from.
-class Turnstile {
- public:
-  void enter(std::uint64_t number) {
-    std::unique_lock lock(mutex_);
-    moved_.wait(lock, [&] { return next_ == number; });
-  }
-  void leave() {
-    {
-      const std::lock_guard lock(mutex_);
-      ++next_;
-    }
-    moved_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable moved_;
-  std::uint64_t next_ = 0;
 };
 
 }  // namespace pliant::engine

@@ -6,13 +6,12 @@
 #include <array>
 #include <string_view>
 
-#include "pliant/agree/handshake.h"
 #include "pliant/common/errors.h"
 #include "pliant/common/hash.h"
 #include "pliant/common/version.h"
+#include "pliant/engine/parts.h"
 
 namespace pliant::engine {
-using namespace runlog;
 namespace {
 
 std::uint64_t layout_of(const std::vector<Parameter>& parameters) {
@@ -32,14 +31,59 @@ std::string one_line(std::string text) {
   return text;
 }
 
+// Every number that steers decisions, as one fact.
+std::string steering(const Options& options) {
+  const control::Options& c = options.control;
+  const model::EfficiencyOptions& e = options.efficiency;
+  return fmt::format(
+      "{} {} {} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} | {} {} {} {} {} {} "
+      "{} {} {} {} {} {} {} {} {}",
+      c.guards.least_density_updates, c.guards.least_density_gradients, c.guards.sparse_every,
+      c.guards.most_every, c.guards.most_late, c.guards.most_late_adam, options.shared,
+      c.warm_up_steps, c.warm_up_slowdown, c.ramp_start, c.ramp_factor, c.ramp_steps, c.better,
+      c.confirmations, c.better_at_once, c.dwell_steps, c.settling_steps, c.settling_exchanges,
+      c.better_than_plain, c.repay_steps, c.stale_steps, c.trial_period, c.tolerance, e.p_updates,
+      e.p_gradients, e.p_updates_adam, e.p_gradients_adam, e.q_sparse, e.q_shared, e.enough,
+      e.age_scale, e.age_power, e.age_scale_adam, e.age_power_adam, c.trial_slowdown, options.drift,
+      options.drag, options.lengthen);
+}
+
 }  // namespace
 
-std::unique_ptr<RunLog> open_log(const Options& options, comm::Communicator& control) {
+agree::Facts facts_of(const std::vector<Parameter>& parameters,
+                      const std::vector<Parameter>& buffers, const Options& options) {
+  agree::Facts facts = {{"the version of pliant", std::string(version())}};
+  facts.insert(facts.end(), options.facts.begin(), options.facts.end());
+  facts.insert(
+      facts.end(),
+      {{"plan", to_string(options.pins)},
+       {"whether the optimizer is attached", options.updates ? "yes" : "no"},
+       {"check_every", std::to_string(options.check_every)},
+       {"warm_up", fmt::format("{} {}", static_cast<int>(options.warm_up), options.warm_up_steps)},
+       {"policy", std::string(to_string(options.control.policy))},
+       {"the kind of optimizer", options.adam ? "Adam-like" : "SGD-like"},
+       {"the numbers that steer decisions", steering(options)},
+       {"clip_norm", fmt::format("{}", options.clip_norm)},
+       {"the number of parameters", std::to_string(parameters.size())}});
+  const auto tell = [&facts](std::string_view what, const std::vector<Parameter>& tensors) {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      facts.emplace_back(fmt::format("{} {}", what, t),
+                         fmt::format("{} ({} entries{}{})", tensors[t].name, tensors[t].size,
+                                     tensors[t].shape.empty() ? "" : ", ", tensors[t].shape));
+    }
+  };
+  tell("parameter", parameters);
+  facts.emplace_back("the number of buffers", std::to_string(buffers.size()));
+  tell("buffer", buffers);
+  return facts;
+}
+
+std::unique_ptr<runlog::RunLog> open_log(const Options& options, comm::Communicator& control) {
   std::string objection = options.objection;
-  std::unique_ptr<RunLog> log;
+  std::unique_ptr<runlog::RunLog> log;
   try {
     const auto path = runlog::log_path(options.run_log, control.rank());
-    if (path) log = std::make_unique<RunLog>(*path, [&control] { return control.now(); });
+    if (path) log = std::make_unique<runlog::RunLog>(*path, [&control] { return control.now(); });
   } catch (const IoError& error) {
     objection = error.what();
   }
@@ -47,14 +91,18 @@ std::unique_ptr<RunLog> open_log(const Options& options, comm::Communicator& con
   return log;
 }
 
-LogHeader header_of(const Options& options, const std::vector<Parameter>& parameters,
-                    const plan::CostTable& costs) {
-  const RunLogOptions& wanted = options.run_log;
-  LogHeader header{
+runlog::LogHeader header_of(const Parts& parts) {
+  const Options& options = parts.options;
+  const runlog::Options& wanted = options.run_log;
+  const Services& services = parts.services;
+  runlog::LogHeader header{
       .name = wanted.name,
       .versions = {{"pliant", std::string(version())}},
       .command = wanted.command,
-      .layout = layout_of(parameters),
+      .rank = services.rank(),
+      .world = services.ranks(),
+      .lanes = services.has_threads() ? static_cast<int>(services.lanes.size()) : 0,
+      .layout = layout_of(parts.parameters),
       .options = {{"plan", to_string(options.pins)},
                   {"policy", std::string(to_string(options.control.policy))},
                   {"deadline", options.deadline ? to_string(*options.deadline) : "none"},
@@ -62,8 +110,9 @@ LogHeader header_of(const Options& options, const std::vector<Parameter>& parame
                   {"check_every", std::to_string(options.check_every)},
                   {"warm_up",
                    fmt::format("{} {}", to_string(options.warm_up), options.warm_up_steps)}},
-      .costs = one_line(plan::to_text(costs))};
-  for (const Parameter& parameter : parameters) header.parameters += parameter.size;
+      .costs = one_line(plan::to_text(parts.costs)),
+      .buckets = parts.gradients.groups().unit_lengths()};
+  for (const Parameter& parameter : parts.parameters) header.parameters += parameter.size;
   if (options.updates) header.optimizer = options.adam ? "adam" : "sgd";
   header.versions.insert(header.versions.end(), wanted.versions.begin(), wanted.versions.end());
   header.options.insert(header.options.end(), wanted.options.begin(), wanted.options.end());

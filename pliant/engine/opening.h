@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: MIT
-// How an engine's run log begins: the file, opened on all ranks or on none, and its first line.
+// How an engine introduces itself before its first round: facts that all ranks must agree on, and
+// the run log's file and first line.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "pliant/agree/handshake.h"
 #include "pliant/comm/communicator.h"
 #include "pliant/engine/options.h"
-#include "pliant/plan/costs.h"
+#include "pliant/engine/tensors.h"
 #include "pliant/runlog/run_log.h"
 
 namespace pliant::engine {
 
-// Collective: if one rank cannot write its log, all stop here. Null where this rank keeps none.
+struct Parts;
+
+// Version, options and model, which must be alike on all ranks.
+[[nodiscard]] agree::Facts facts_of(const std::vector<Parameter>& parameters,
+                                    const std::vector<Parameter>& buffers, const Options& options);
+
+// Collective: if one rank cannot write its log, all ranks throw. Null on a rank that keeps none.
 [[nodiscard]] std::unique_ptr<runlog::RunLog> open_log(const Options& options,
                                                        comm::Communicator& control);
 
-// What the options and the model say; rank, world, lanes and buckets are the engine's to add.
-[[nodiscard]] runlog::LogHeader header_of(const Options& options,
-                                          const std::vector<Parameter>& parameters,
-                                          const plan::CostTable& costs);
+[[nodiscard]] runlog::LogHeader header_of(const Parts& parts);
 
 }  // namespace pliant::engine

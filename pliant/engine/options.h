@@ -21,13 +21,6 @@
 
 namespace pliant::engine {
 
-// One tensor of the model, in the order that all ranks have them.
-struct Parameter {
-  std::string name;
-  std::size_t size = 0;    // entries
-  std::string shape = {};  // anything that must be alike on all ranks: sizes, strides, type
-};
-
 using control::WarmUp;
 using pliant::Log;
 using pliant::Severity;

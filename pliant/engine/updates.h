@@ -1,139 +1,65 @@
 // SPDX-License-Identifier: MIT
-// Kind updates: every rank trains on its own and tells the others how far it came, every few steps,
-// landing late.
+// The updates side of an engine: each rank runs its own optimizer, and what is exchanged is the
+// progress of its parameters.
 //
-//   base        parameters on which all ranks agree, bit for bit
-//   own part    what this rank sent in an exchange that has not landed yet
-//   reference   base + own parts in flight, oldest first
-//   progress    parameters - reference: what the optimizer did since the last exchange
-//
-// Sending: accumulate progress on the residual, select, send; parameters = reference, which now has
-// the new own part. Landing: base += result, parameters += result - own part; what was trimmed,
-// rounded or void goes back to the residual. So the mean over ranks of (parameters + residual)
-// changes by optimizer steps only.
-//
-// Buffers (running statistics) travel the same way beside the parameters, densely; the engine
-// leaves them at home while no rank's change.
-//
-// Lanes only move bytes; parameters, base and residual are touched by the caller's thread alone.
+//   optimizer.step();                       // the caller's
+//   engine.step({parameters, buffers});     // lands what is due, then sends if it is time to
 #pragma once
 
-#include <deque>
-#include <map>
-#include <memory>
-#include <optional>
-#include <span>
+#include <cstdint>
 #include <vector>
 
-#include "pliant/engine/crew.h"
-#include "pliant/engine/engine.h"
-#include "pliant/exchange/flight.h"
-#include "pliant/exchange/residual_group.h"
+#include "pliant/engine/tensors.h"
 
 namespace pliant::engine {
 
-// One kind of tensors, side by side in one vector.
-class Side {
- public:
-  explicit Side(std::vector<std::size_t> sizes);
-
-  [[nodiscard]] std::size_t size() const { return base.size(); }
-  [[nodiscard]] std::size_t tensors() const { return sizes_.size(); }
-  void check(Tensors tensors) const;  // their number and sizes
-  void read(Tensors from);            // into `now`
-  void write(Tensors to) const;       // from `now`
-  [[nodiscard]] std::vector<std::vector<float>> cut(
-      std::span<const float> flat) const;  // by tensor; empty: all zero
-  void join(const std::vector<std::vector<float>>& tensors, std::span<float> flat) const;
-
-  Buffer<float> base;
-  Buffer<float> residual;
-  Buffer<float> now;        // the tensors while they are worked on
-  Buffer<float> reference;  // scratch
-  Buffer<float> result;     // scratch
-  std::unique_ptr<exchange::ResidualGroup> bucket;
-
- private:
-  std::vector<std::size_t> sizes_;
-};
+struct Parts;
+struct Sending;
 
 class Updates {
  public:
-  Updates(Crew& crew, const Options& options, std::vector<std::size_t> parameter_sizes,
-          std::vector<std::size_t> buffer_sizes);
-  ~Updates();
+  explicit Updates(Parts& parts) : parts_(parts) {}
 
-  // From now on all ranks agree on these; nothing is in flight, nothing unsent.
-  void rebase(const Model& model);
-  [[nodiscard]] bool based() const { return based_; }
-  void forget_base();                       // gradients from now on
-  void return_to_base(const Model& model);  // parameters = base: nothing is in flight
-  // Progress is laid aside: parameters = reference. It comes back on top of whatever the base is by
-  // then.
-  void set_aside(const Model& model);
-  void take_back(const Model& model);
+  // After each step of this rank's own optimizer: lands what is due, then sends if it is time to.
+  // Ranks meet by their own count of steps. The first call, and the first after a change of kind,
+  // takes the parameters as the base: they must be the same on all ranks.
+  Stepped step(const ModelTensors& model);
+  // Collective: exchanges and lands until every rank has come here. Afterwards nothing is in flight
+  // and parameters = base.
+  void settle(const ModelTensors& model);
+  // The same, but this rank keeps its progress since its last exchange: afterwards parameters =
+  // base + progress.
+  void settle_keeping_progress(const ModelTensors& model);
+  // No communication, but every rank must call it with identical tensors. They become the base.
+  // Residual and flights are dropped.
+  void rebase(const ModelTensors& model);
 
-  struct Sending {
-    std::uint64_t number = 0;  // of the exchange, the same on all ranks
-    std::uint64_t sent = 0;    // the step of this rank after which it leaves
-    std::uint64_t due = 0;     // and the one after which it lands
-    plan::Plan plan;
-    std::uint32_t epoch = 0;
-    std::uint16_t flags = 0;
-    bool with_buffers = true;
-    std::uint32_t rates = 0;
-    std::optional<std::uint64_t> hashed = {};  // the exchange whose base is compared between ranks
-    std::optional<Seconds> deadline = {};      // for each message
-    [[nodiscard]] bool late() const { return due > sent; }
-  };
-  // If it is not late, nothing is in flight. Returns whether this rank's progress was finite.
-  bool send(const Model& model, const Sending& sending);
+  // Copies of what all ranks agree on; no communication.
+  [[nodiscard]] std::vector<std::vector<float>> base() const;     // by parameter
+  [[nodiscard]] std::vector<std::vector<float>> buffers() const;  // by buffer
 
-  // The exchange that lands next, if any.
-  [[nodiscard]] std::optional<Sending> next() const;
-  // Waits for it, if it is still under way.
-  exchange::Report land(const Model& model);
-
-  [[nodiscard]] const Side& parameters() const { return parameters_; }
-  [[nodiscard]] const Side& buffers() const { return buffers_; }
-  [[nodiscard]] std::size_t in_flight_bytes() const;
-  [[nodiscard]] std::size_t scratch_bytes() const;
-  // Where exchanges that landed since forget_sent() had taken entries of this rank, if their plans
-  // were sparse enough: zero in `tensors`, shaped as the parameters.
+  // Zeroes `tensors`, shaped as the parameters, where this rank's entries landed in the last
+  // step(), if the plan has every=1 and a density of at most 1 %.
   void clear_at_sent(Tensors tensors) const;
-  void forget_sent() { sent_.clear(); }
-
-  void write(State& state);
-  void read(const State& state);
+  // With Options::adam: the factor on the learning rate with which the rank's own optimizer should
+  // take its next step (common_share.h, docs/updates.md). Otherwise 1.
+  [[nodiscard]] double step_scale() const;
+  // A hash of this rank's learning rates; ranks are warned if theirs differ.
+  void set_rates_hash(std::uint32_t rates);
 
  private:
-  struct Air;  // one exchange in flight
-  void drop_flights();
-  static void apply(Side& side, Tensors tensors, bool late);
-  [[nodiscard]] std::span<const float> reference_of(Side& side, std::size_t which) const;
-  [[nodiscard]] Side& side(std::size_t which) { return which == 0 ? parameters_ : buffers_; }
-  void depart(Side& side, std::size_t which, Air& air);
-  exchange::Report land_side(Side& side, std::size_t which, Air& air);
-  void note_wait(Seconds waited);
-  void tell(Air& air, const exchange::Report& parameters,
-            const exchange::Report& buffers);  // the journal
+  struct Exchanged {
+    bool finite = true;    // this rank's progress
+    bool is_void = false;  // it landed at once and changed nothing, on all ranks
+  };
+  enum class Settling : std::uint8_t { kNo, kYes };
+  Exchanged exchange(const ModelTensors& model, Settling settling);
+  bool exchange_until_all_are_here(const ModelTensors& model);
+  bool land(const ModelTensors& model);  // returns whether the exchange was void
+  void land_all(const ModelTensors& model);
+  [[nodiscard]] bool has_base() const;
 
-  Crew& crew_;
-  const Options& options_;
-  Side parameters_;
-  Side buffers_;
-  bool based_ = false;
-  std::deque<std::shared_ptr<Air>> air_;   // oldest first
-  std::vector<std::vector<float>> aside_;  // progress, by side; none: it is in the parameters
-  std::vector<bool> sent_;                 // by entry; none: nothing to clear
-  std::uint64_t launched_ = 0;             // by this engine
-  std::map<std::uint64_t, std::uint32_t>
-      hashes_;  // of the base, by the exchange that had just landed
-  std::optional<Seconds> last_sending_;
-  Seconds waited_, worked_;  // since then, by the training thread: for exchanges, and at them
-  // One exchange at a time, or the time that one takes would tell of the others; and records go out
-  // in the same order.
-  Turnstile wire_;
+  Parts& parts_;
 };
 
 }  // namespace pliant::engine

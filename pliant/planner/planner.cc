@@ -54,16 +54,16 @@ Planner::Planner(Setup setup, const std::vector<std::size_t>& units)
 // -- what is chosen --
 
 Choice Planner::choose(std::uint64_t round) {
-  if (rounds_.is_last(round)) return *last_;
-  if (rounds_.begin(round) == Rounds::Begun::kAgain) front_due_ = round;
-  state_.steps += rounds_.steps_of_last();
+  if (history_.is_last(round)) return *last_;
+  if (history_.begin(round) == PlanHistory::Begun::kAgain) front_due_ = round;
+  state_.steps += history_.steps_of_last();
   if (pinned_) {
     auto [plan, reason] = pinned_->at(round);
     last_ = Choice{.plan = plan, .reason = std::move(reason)};
   } else {
     last_ = decide(round);
   }
-  rounds_.add({round, state_.steps, last_->plan});
+  history_.add({round, state_.steps, last_->plan});
   return *last_;
 }
 
@@ -120,7 +120,7 @@ Outlook Planner::outlook(const plan::Plan& plan) {
 // -- what is observed --
 
 void Planner::take_in(std::span<const Record> records) {
-  const auto taken = rounds_.take(records.front().step);
+  const auto taken = history_.take(records.front().step);
   if (!taken) return;  // sent before a restored state
   if (const auto what = nonsense(records)) {
     warn(fmt::format("step {}: {}; the timings of this step were ignored", taken->round.step,
@@ -132,7 +132,7 @@ void Planner::take_in(std::span<const Record> records) {
   if (setup_.ranks > 1 && is_coded(taken->round.plan)) observe_coding(records, taken->round.plan);
 }
 
-void Planner::observe_network(std::span<const Record> records, const Rounds::Round& round) {
+void Planner::observe_network(std::span<const Record> records, const PlanHistory::Round& round) {
   model::Inputs then = inputs();
   const bool with_buffers = least(records, [](const Record& r) { return r.wire[1]; }) > 0;
   then.buffers = with_buffers ? setup_.buffers : 0;
@@ -156,7 +156,7 @@ void Planner::observe_network(std::span<const Record> records, const Rounds::Rou
 }
 
 // A record says how long the round before its own took. All ranks wait for the slowest one.
-void Planner::observe_compute(std::span<const Record> records, const Rounds::Round& round) {
+void Planner::observe_compute(std::span<const Record> records, const PlanHistory::Round& round) {
   if (least(records, [](const Record& r) { return r.whole; }) <= 0) return;
   const bool updates = round.plan.kind == plan::Kind::kUpdates;
   const double compute = most(records, [updates](const Record& r) {
@@ -164,7 +164,7 @@ void Planner::observe_compute(std::span<const Record> records, const Rounds::Rou
   });
   state_.compute.take(compute, updates ? round.plan.every : 1);
   if (updates) return;
-  state_.readiness.take(agree::told_unit(round.number, state_.readiness.units()),
+  state_.readiness.take(agree::reported_unit(round.number, state_.readiness.units()),
                         most(records, [](const Record& r) { return r.lead; }));
 }
 
@@ -178,7 +178,7 @@ void Planner::set_units(const std::vector<std::size_t>& lengths) {
 }
 
 void Planner::note_ran(std::uint64_t round, const plan::Plan& plan) {
-  rounds_.note_ran(round, plan);
+  history_.note_ran(round, plan);
 }
 
 void Planner::note_result(const plan::Plan& plan, const Result& result) {
@@ -205,7 +205,7 @@ std::string Planner::to_text() const { return pinned_ ? "" : planner::to_text(st
 void Planner::restore(std::string_view text) {
   if (pinned_ || text.empty()) return;
   planner::restore(state_, text);
-  rounds_.clear();
+  history_.clear();
   last_.reset();
 }
 

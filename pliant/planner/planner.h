@@ -17,7 +17,7 @@
 #include "pliant/control/options.h"
 #include "pliant/control/pinned.h"
 #include "pliant/planner/choice.h"
-#include "pliant/planner/rounds.h"
+#include "pliant/planner/plan_history.h"
 #include "pliant/planner/state.h"
 
 namespace pliant::planner {
@@ -31,7 +31,7 @@ struct Setup {
   int lanes = 1;
   std::size_t buffers = 0;  // entries that travel beside updates, unless buffers are idle
   bool adam = false;
-  plan::CostTable costs = {};     // as agreed_costs returns them
+  plan::CostTable costs = {};     // of the slowest rank (agree::slowest_costs)
   control::Options control = {};  // candidates.pins is set from `pins`
   model::EfficiencyOptions efficiency = {};
   double drift = model::kUsualDrift;
@@ -70,8 +70,8 @@ class Planner {
 
  private:
   [[nodiscard]] Choice decide(std::uint64_t round);
-  void observe_network(std::span<const agree::Record> records, const Rounds::Round& round);
-  void observe_compute(std::span<const agree::Record> records, const Rounds::Round& round);
+  void observe_network(std::span<const agree::Record> records, const PlanHistory::Round& round);
+  void observe_compute(std::span<const agree::Record> records, const PlanHistory::Round& round);
   void observe_coding(std::span<const agree::Record> records, const plan::Plan& plan);
   void warn(const std::string& what) const;
 
@@ -79,7 +79,7 @@ class Planner {
   std::optional<control::PinnedPlan> pinned_;  // nullopt: plans are chosen
   State state_;
   model::PriceBook book_;
-  Rounds rounds_;
+  PlanHistory history_;
   std::optional<Choice> last_;  // of the last round
   bool network_changed_ = false;
   bool buffers_idle_ = false;

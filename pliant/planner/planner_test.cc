@@ -160,7 +160,7 @@ TEST(Planner, KnowsWhenEachBucketIsReady) {
     (void)planner.choose(round);
     auto all = plain_records(2, round);
     for (Record& record : all)
-      record.lead = round == 0 ? 0 : leads.at(agree::told_unit(round - 1, units.size()));
+      record.lead = round == 0 ? 0 : leads.at(agree::reported_unit(round - 1, units.size()));
     planner.take_in(all);
   }
   const auto ready_before_the_end = [](const Planner& of, std::size_t unit) {

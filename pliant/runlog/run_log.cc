@@ -21,24 +21,6 @@ namespace {
 constexpr std::string_view kRank = "{rank}";
 constexpr int kVersion = 1;
 
-// How many bytes of `text` are one character of UTF-8; 0: none.
-std::size_t character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const std::size_t length = byte(0) < 0x80                      ? 1
-                             : byte(0) >= 0xC2 && byte(0) < 0xE0 ? 2
-                             : (byte(0) & 0xF0) == 0xE0          ? 3
-                             : byte(0) >= 0xF0 && byte(0) < 0xF5 ? 4
-                                                                 : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  const bool too_long = (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xF0 && byte(1) < 0x90);
-  const bool no_character =
-      (byte(0) == 0xED && byte(1) >= 0xA0) || (byte(0) == 0xF4 && byte(1) >= 0x90);
-  return length > 1 && (too_long || no_character) ? 0 : length;
-}
-
 double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -56,19 +38,6 @@ std::string object_of(const std::vector<std::pair<std::string, std::string>>& te
   return json + "}";
 }
 
-std::string json_of(const std::optional<plan::Link>& link) {
-  if (!link) return "null";
-  const double rate = link->seconds_per_byte > 0 ? 8 / link->seconds_per_byte
-                                                 : std::numeric_limits<double>::infinity();
-  JsonObject out;
-  out.put("latency", link->latency.value)
-      .put("latency_sd", link->latency_uncertainty.value)
-      .put("rate", rate);
-  // Of the inverse, carried over: relative uncertainties are the same.
-  out.put("rate_sd", rate * link->seconds_per_byte_uncertainty / link->seconds_per_byte);
-  return std::move(out).text();
-}
-
 std::string json_of(const model::Prediction& prediction) {
   JsonObject out;
   out.put("plan", to_string(prediction.plan))
@@ -81,39 +50,7 @@ std::string json_of(const model::Prediction& prediction) {
   return std::move(out).text();
 }
 
-std::string json_of(const LogExchange& exchange, Seconds began) {
-  JsonObject out;
-  out.put("group", exchange.group).put("lane", exchange.lane);
-  out.time("begin", (exchange.begin - began).value).time("enter", (exchange.enter - began).value);
-  out.time("leave", (exchange.leave - began).value).time("end", (exchange.end - began).value);
-  out.put("bytes", exchange.bytes.value).put("entries", exchange.entries);
-  return std::move(out).text();
-}
-
 }  // namespace
-
-std::string json_text(std::string_view text) {
-  std::string out = "\"";
-  out.reserve(text.size() + 2);
-  while (!text.empty()) {
-    const char first = text.front();
-    const std::size_t length = character(text);
-    if (length == 0) {
-      out += "\\ufffd";
-    } else if (first == '"' || first == '\\') {
-      out += '\\';
-      out += first;
-    } else if (first == '\n') {
-      out += "\\n";
-    } else if (static_cast<unsigned char>(first) < 0x20 || first == 0x7F) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(first));
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  return out + '"';
-}
 
 std::optional<std::string> log_path(const Options& options, int rank) {
   const auto place = options.path.find(kRank);
@@ -211,28 +148,6 @@ void RunLog::write(const LogDecision& decision) {
   write_line(std::move(out));
 }
 
-void put(JsonObject& out, const LogStep& step, Seconds began) {
-  out.put("step", step.step)
-      .put("plan", step.plan)
-      .put("epoch", step.epoch)
-      .put("round", step.round);
-  out.put("whole", step.whole)
-      .put("compute", step.compute)
-      .put("exposed", step.exposed)
-      .put("coding", step.coding);
-  out.put("predicted", step.predicted).put("seen", step.seen);
-  out.put("bytes", step.bytes.value)
-      .put("control_bytes", step.control_bytes.value)
-      .raw("link", json_of(step.link));
-  out.put("dense_step", step.dense_step)
-      .put("updated", step.updated)
-      .put("gain", step.gain)
-      .put("residual_ratio", step.residual_ratio);
-  out.put("void", step.is_void).list("exchanges", step.exchanges, [&](const LogExchange& exchange) {
-    return json_of(exchange, began);
-  });
-}
-
 void RunLog::write(const LogStep& step) {
   JsonObject out = line("step");
   put(out, step, began_);
@@ -260,16 +175,6 @@ void RunLog::message(Severity severity, std::string_view text) {
   JsonObject out = line("message");
   out.put("level", severity == Severity::kWarning ? "warning" : "info").put("text", text);
   write_line(std::move(out));
-}
-
-std::string to_json(const LogSummary& summary) {
-  JsonObject out;
-  out.put("plan", summary.plan)
-      .put("steps", summary.steps)
-      .put("exchanges", summary.exchanges)
-      .put("bytes", summary.bytes.value);
-  out.put("control_bytes", summary.control_bytes.value).put("voids", summary.voids);
-  return std::move(out).text();
 }
 
 void RunLog::end(std::uint64_t step, const std::optional<std::string>& error,

@@ -18,72 +18,13 @@
 #include "pliant/control/decide.h"
 #include "pliant/plan/link.h"
 #include "pliant/runlog/json.h"
+#include "pliant/runlog/lines.h"
 #include "pliant/runlog/options.h"
 
 namespace pliant::runlog {
 
 // The path with {rank} filled in; nothing if this rank writes none.
 [[nodiscard]] std::optional<std::string> log_path(const Options& options, int rank);
-
-// What the header tells of a run.
-struct LogHeader {
-  std::string name;
-  std::vector<std::pair<std::string, std::string>> versions;
-  std::vector<std::string> command;
-  int rank = 0;
-  int world = 1;
-  int lanes = 0;
-  std::size_t parameters = 0;  // entries in all
-  std::uint64_t layout = 0;
-  std::vector<std::pair<std::string, std::string>> options;
-  std::optional<std::string> optimizer;
-  std::string costs;
-  std::vector<std::size_t> buckets;
-};
-
-// One exchange of a step, as this rank saw it. Times by the communicator's clock.
-struct LogExchange {
-  std::size_t group = 0;
-  std::size_t lane = 0;
-  Seconds begin, enter, leave, end;
-  Bytes bytes;
-  std::size_t entries = 0;  // of the group
-};
-
-struct LogStep {
-  std::uint64_t step = 0;
-  std::string plan;
-  std::uint32_t epoch = 0;
-  std::optional<std::uint64_t> round;
-  std::optional<double> whole, compute;  // seconds, as all below
-  double exposed = 0;
-  double coding = 0;
-  std::optional<double> predicted, seen;
-  Bytes bytes, control_bytes;
-  std::optional<plan::Link> link;
-  std::optional<double> dense_step;
-  std::optional<double> updated, gain, residual_ratio;
-  bool is_void = false;
-  std::vector<LogExchange> exchanges;
-};
-
-struct LogDecision {
-  std::uint64_t step = 0;
-  std::uint64_t round = 0;
-  std::uint32_t epoch = 0;
-  plan::Plan plan;
-  std::optional<plan::Plan> from;
-  std::string reason;
-  const control::Decision* details = nullptr;  // none: nothing was predicted
-};
-
-struct LogSummary {
-  std::string plan;
-  std::uint64_t steps = 0;
-  std::uint64_t exchanges = 0;
-  Bytes bytes, control_bytes;
-  std::uint64_t voids = 0;
-};
 
 // Any thread may write. Nothing that goes wrong in a write is thrown: training matters more than
 // its log. The first failure is the last line: failure() says what it was.
@@ -120,9 +61,5 @@ class RunLog {
   std::optional<std::string> failure_;
   bool ended_ = false;
 };
-
-// The same keys as a line has, without type and t.
-void put(JsonObject& object, const LogStep& step, Seconds began);
-[[nodiscard]] std::string to_json(const LogSummary& summary);
 
 }  // namespace pliant::runlog

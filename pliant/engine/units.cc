@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/engine/arrangement.h"
+#include "pliant/engine/units.h"
 
 #include <algorithm>
 

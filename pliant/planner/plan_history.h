@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rounds: the plans of rounds whose records have not been taken in yet, and of the round before.
+// PlanHistory: the plans of rounds whose records have not been taken in yet, and of the round
+// before.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace pliant::planner {
 
-class Rounds {
+class PlanHistory {
  public:
   struct Round {
     std::uint64_t number;

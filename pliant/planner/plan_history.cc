@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/planner/rounds.h"
+#include "pliant/planner/plan_history.h"
 
 namespace pliant::planner {
 
-bool Rounds::is_last(std::uint64_t round) const {
+bool PlanHistory::is_last(std::uint64_t round) const {
   return !rounds_.empty() && rounds_.back().number == round;
 }
 
-Rounds::Begun Rounds::begin(std::uint64_t round) {
+PlanHistory::Begun PlanHistory::begin(std::uint64_t round) {
   if (rounds_.empty() || rounds_.back().number < round) return Begun::kNext;
   rounds_.clear();
   return Begun::kAgain;
 }
 
-std::int64_t Rounds::steps_of_last() const {
+std::int64_t PlanHistory::steps_of_last() const {
   if (rounds_.empty()) return 0;
   const plan::Plan& plan = rounds_.back().plan;
   return plan.kind == plan::Kind::kUpdates ? plan.every : 1;
 }
 
-void Rounds::note_ran(std::uint64_t round, const plan::Plan& plan) {
+void PlanHistory::note_ran(std::uint64_t round, const plan::Plan& plan) {
   if (is_last(round)) rounds_.back().plan = plan;
 }
 
 // The last round stays: is_last() looks at it.
-std::optional<Rounds::Taken> Rounds::take(std::uint64_t round) {
+std::optional<PlanHistory::Taken> PlanHistory::take(std::uint64_t round) {
   std::optional<Round> previous;
   while (!rounds_.empty() && rounds_.front().number < round) {
     previous = rounds_.front();

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// Views of the caller's tensors, in the forms that an engine takes them.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace pliant::engine {
+
+// The description of one tensor. All ranks list the same ones in the same order.
+struct Parameter {
+  std::string name;
+  std::size_t size = 0;    // entries
+  std::string shape = {};  // anything that must be alike on all ranks: sizes, strides, type
+};
+
+// The gradient of one parameter, read and then replaced by the average.
+struct Piece {
+  int parameter = 0;  // its place in the list that the engine was made with
+  std::span<float> gradient;
+  // An earlier average that the caller adds to this one before it is used. If the step is void, so
+  // is that sum, and `carried` goes back to the residual. Not used under dense plans.
+  std::span<const float> carried = {};
+};
+
+// Gradients handed over together.
+struct Submission {
+  std::vector<Piece> pieces;
+  std::shared_ptr<const void> owner = {};  // keeps the memory of the pieces until done
+  // Called once, by a lane: with null when the averages are there, else with the failure. In the
+  // first two steps it is called after the step's last submission. Averages may be used once all of
+  // a step have arrived: one void exchange makes the whole step void.
+  std::function<void(std::exception_ptr)> done = {};
+};
+
+// All tensors of one list, in the engine's order.
+using Tensors = std::span<const std::span<float>>;
+
+// The tensors that kind updates reads and writes. Buffers are floats that a model keeps beside its
+// parameters, such as running statistics.
+struct ModelTensors {
+  Tensors parameters;
+  Tensors buffers = {};
+};
+
+// The outcome of one Updates::step().
+struct Stepped {
+  bool sent = false;
+  bool landed = false;
+  bool finite = true;  // false: this rank's progress was not finite; its parameters were reset to
+                       // its reference
+};
+
+}  // namespace pliant::engine
