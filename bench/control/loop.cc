@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "pliant/common/processor_time.h"
-#include "pliant/planner/adaptive.h"
+#include "pliant/planner/planner.h"
 #include "tests/control/measures.h"
 
 namespace pliant::test {
@@ -34,7 +34,7 @@ struct Survey {
     for (int i = 0; i < networks; ++i) {
       Loop one = loop(random_setting(seed + i), seed + i, spread);
       run(one, kSettled);
-      if (one.state.after_trial) run(one, 10);
+      if (one.state.trials.after_trial) run(one, 10);
       out.push_back(regret(one));
     }
     return out;
@@ -70,8 +70,8 @@ struct Survey {
 
 double processor_seconds() { return processor_time().value; }
 
-// What a rank's policy costs on average in a noisy run, evaluations included: records in, plan out.
-// Of this thread's processor.
+// Cost of a rank's planner on average in a noisy run, evaluations included: records in, plan out.
+// Seconds of this thread's processor.
 struct Cost {
   double per_exchange = 0;
   double per_step = 0;  // of training: an exchange of updates serves `every` of them
@@ -79,8 +79,8 @@ struct Cost {
 
 Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds compute, unsigned seed,
              int rounds) {
-  planner::AdaptivePolicy policy({.ranks = ranks, .lanes = 1},
-                                 {length / 4, length / 4, length / 4, length / 4});
+  planner::Planner planner({.ranks = ranks, .lanes = 1},
+                           {length / 4, length / 4, length / 4, length / 4});
   SyntheticNetwork network(link, seed);
   model::PriceBook book;
   std::deque<std::vector<agree::Record>> under_way;
@@ -90,14 +90,14 @@ Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds comp
   double steps = 0;
   for (int round = 0; round < warm + rounds; ++round) {
     const double begin = processor_seconds();
-    if (under_way.size() == 2) policy.take_in(under_way.front());
-    const plan::Plan plan = policy.choose(static_cast<std::uint64_t>(round)).plan;
+    if (under_way.size() == 2) planner.take_in(under_way.front());
+    const plan::Plan plan = planner.choose(static_cast<std::uint64_t>(round)).plan;
     if (round >= warm) {
       spent += processor_seconds() - begin;
       steps += plan.every;
     }
     if (under_way.size() == 2) under_way.pop_front();
-    const auto inputs = policy.inputs();
+    const auto inputs = planner.inputs();
     Seconds wire{};
     for (const model::Bucket& group : model::groups(plan, inputs)) {
       const std::size_t kept = plan.scheme == plan::Scheme::kDense
@@ -118,7 +118,7 @@ Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds comp
       record.lead = static_cast<float>(0.6 * computed / plan.every);
       record.control = static_cast<float>(gathered * late);
     }
-    policy.note_result(plan, {.updated_fraction = plan.density});
+    planner.note_result(plan, {.updated_fraction = plan.density});
     under_way.push_back(std::move(records));
   }
   return {.per_exchange = spent / rounds, .per_step = spent / steps};

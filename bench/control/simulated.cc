@@ -17,7 +17,7 @@
 #include "bench/control/simulated_ranks.h"
 #include "pliant/comm/mpi/session.h"
 #include "pliant/control/front.h"
-#include "pliant/planner/adaptive.h"
+#include "pliant/planner/planner.h"
 
 namespace pliant::bench {
 namespace {
@@ -89,7 +89,7 @@ class Trial {
     std::erase_if(plans, [&](const plan::Plan& plan) {
       const bool twin = plan.scheme == plan::Scheme::kShared &&
                         plan.leader == plan::Leader::kVar;  // the same messages as star
-      return plan.late > 0 || twin || !control::guarded(plan, {}, options.guards, false);
+      return plan.late > 0 || twin || !control::allowed(plan, {}, options.guards, false);
     });
     const auto all = model::predict_all(plans, told(), book_);
     const double least = control::fastest(control::all_of(all))->speed() / kNearTheBest;
@@ -125,17 +125,17 @@ class Trial {
     Prediction predicted;
   };
   Found let_auto_find() {
-    planner::AdaptivePolicy policy({.ranks = ranks_.size(), .lanes = 0}, {case_.length});
+    planner::Planner planner({.ranks = ranks_.size(), .lanes = 0}, {case_.length});
     std::map<std::string, std::vector<agree::Record>> seen;
     std::deque<std::vector<agree::Record>> under_way;
     plan::Plan plan;
     std::uint64_t round = 0;
     for (std::int64_t step = 0; step < kSteps; step += plan.every, ++round) {
       if (under_way.size() == kRecordAge) {
-        policy.take_in(under_way.front());
+        planner.take_in(under_way.front());
         under_way.pop_front();
       }
-      const plan::Plan next = policy.choose(round).plan;
+      const plan::Plan next = planner.choose(round).plan;
       switches_ += round > 0 && next != plan ? 1 : 0;
       plan = next;
       auto& records = seen[to_string(plan)];
@@ -143,7 +143,7 @@ class Trial {
       under_way.push_back(records);
       for (agree::Record& record : under_way.back()) record.step = round;
     }
-    known_ = policy.inputs();
+    known_ = planner.inputs();
     return {plan, model::predict(plan, known_, book_)};
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which plans nobody beats in both respects, and which of them a policy takes.
+// Pareto front of predicted plans, and the plans on it that policies take.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ namespace pliant::control {
 using Choices = std::vector<const model::Prediction*>;
 [[nodiscard]] Choices all_of(std::span<const model::Prediction> predictions);
 
-// The largest efficiency / step time; of equals the first. Nothing if there are none.
+// The largest efficiency / step time; of equals the first. All three return null if there are none.
 [[nodiscard]] const model::Prediction* fastest(const Choices& all);
 
 // The knee of the front of (step time, 1 / gain): both scaled to the front's own range, the point
@@ -27,9 +27,5 @@ using Choices = std::vector<const model::Prediction*>;
 
 // The densest; of equally dense ones the one with the most progress per second.
 [[nodiscard]] const model::Prediction* densest(const Choices& all, Seconds longest_step);
-
-// Whether guard-rails let this plan be tried. What is pinned is never guarded.
-[[nodiscard]] bool guarded(const plan::Plan& plan, const plan::Pins& pins, const Guards& guards,
-                           bool adam);
 
 }  // namespace pliant::control

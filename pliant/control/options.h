@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "pliant/control/guards.h"
 #include "pliant/plan/candidates.h"
 
 namespace pliant::control {
@@ -24,19 +25,6 @@ constexpr std::string_view to_string(Policy policy) {
 // How a pinned plan starts: at once, dense at first, or from 100 % down to its density in equal
 // stretches.
 enum class WarmUp : std::uint8_t { kNone, kDense, kRamp };
-
-// What no policy goes beyond, unless the user pinned it. Sparser than this the residual outlives
-// its use: training diverged or lost points.
-struct Guards {
-  double least_density_updates = 0.001;
-  double least_density_gradients =
-      0.003;  // also for star, whose leader sees one rank's entries only, and for every >= 4
-  int sparse_every = 4;
-  int most_every = 8;
-  int most_late = 4;
-  int most_late_adam = 1;
-  bool operator==(const Guards&) const = default;
-};
 
 struct Options {
   Policy policy = Policy::kAuto;

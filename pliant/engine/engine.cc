@@ -9,7 +9,7 @@
 #include "pliant/compress/measure.h"
 #include "pliant/engine/opening.h"
 #include "pliant/engine/parts.h"
-#include "pliant/planner/adaptive.h"
+#include "pliant/planner/planner.h"
 
 namespace pliant::engine {
 namespace {
@@ -89,38 +89,28 @@ void Parts::check_open() const {
 }
 
 void Parts::set_plan(const plan::Pins& pins) {
-  using control::Policy;
-  const int ranks = services.ranks();
-  const auto adaptive = [&](const plan::Pins& free, Policy policy) {
-    planner::AdaptivePolicy::Setup setup{
-        .ranks = ranks,
-        .lanes = services.has_threads() ? static_cast<int>(services.lanes.size()) : 0,
-        .buffers = total_of(buffers),
-        .adam = options.adam,
-        .costs = costs,
-        .control = options.control,
-        .efficiency = options.efficiency,
-        .drift = options.drift,
-        .drag = options.drag,
-        .log = [this](Severity severity, std::string_view text) { services.say(severity, text); },
-        .front = !options.run_log.path.empty()};
-    setup.control.policy = policy;
-    const auto& capabilities = services.lanes.front()->communicator().capabilities();
-    setup.control.candidates = {.pins = free,
-                                .updates = options.updates,
-                                .backend_all_reduce = capabilities.own_all_reduce,
-                                .shared = options.shared};
-    return std::make_unique<planner::AdaptivePolicy>(std::move(setup),
-                                                     gradients.groups().unit_lengths());
-  };
-  if (planner::is_complete(pins) || options.control.policy == Policy::kFixed || ranks == 1) {
-    rounds.set_planner(std::make_unique<planner::FixedPolicy>(
-        pins, options.warm_up, options.warm_up_steps,
-        ranks == 1 ? nullptr : adaptive({}, Policy::kFixed)));
-    return;
-  }
-  rounds.set_planner(adaptive(pins, options.control.policy));
-  if (network) rounds.planner().tell(network);
+  planner::Setup setup{
+      .pins = pins,
+      .warm_up = options.warm_up,
+      .warm_up_steps = options.warm_up_steps,
+      .ranks = services.ranks(),
+      .lanes = services.has_threads() ? static_cast<int>(services.lanes.size()) : 0,
+      .buffers = total_of(buffers),
+      .adam = options.adam,
+      .costs = costs,
+      .control = options.control,
+      .efficiency = options.efficiency,
+      .drift = options.drift,
+      .drag = options.drag,
+      .log = [this](Severity severity, std::string_view text) { services.say(severity, text); },
+      .front = !options.run_log.path.empty()};
+  const auto& capabilities = services.lanes.front()->communicator().capabilities();
+  setup.control.candidates = {.updates = options.updates,
+                              .backend_all_reduce = capabilities.own_all_reduce,
+                              .shared = options.shared};
+  rounds.set_planner(
+      std::make_unique<planner::Planner>(std::move(setup), gradients.groups().unit_lengths()));
+  if (network) rounds.planner().set_network(network);
 }
 
 UpdateExchange& Parts::make_updates() {
@@ -151,7 +141,7 @@ void Engine::set_plan(const plan::Pins& pins) { parts_->set_plan(pins); }
 
 void Engine::set_network(const std::optional<plan::Link>& link) {
   parts_->network = link;
-  parts_->rounds.planner().tell(link);
+  parts_->rounds.planner().set_network(link);
 }
 
 Summary Engine::summary() const {

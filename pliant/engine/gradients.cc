@@ -22,7 +22,7 @@ void Gradients::open_step() {
   GradientExchange& exchange = parts_.gradients;
   Rounds& rounds = parts_.rounds;
   exchange.wait();
-  rounds.planner().note_units(exchange.groups().unit_lengths());
+  rounds.planner().set_units(exchange.groups().unit_lengths());
   const auto& result = exchange.last_result();
   if (rounds.number() > 0 && result && result->updated_fraction > 0)
     rounds.set_result(rounds.number() - 1, *result);

@@ -69,7 +69,7 @@ void Rounds::take_in(std::uint64_t until) {
       planner_->note_result(ran->second, result->second);
     plans_.erase(plans_.begin(), plans_.upper_bound(taken_));
     results_.erase(results_.begin(), results_.upper_bound(taken_));
-    planner_->note_buffers(checks_.buffers_are_still());
+    planner_->set_buffers_idle(checks_.buffers_are_still());
     planner_->take_in(gathered.records);
     services_.warn_if_log_failed();
   }
@@ -120,7 +120,7 @@ void Rounds::write(State& state) const {
 
 void Rounds::restore(const State& state) {
   checks_.restart();
-  planner_->note_buffers(false);
+  planner_->set_buffers_idle(false);
   plans_.clear();
   results_.clear();
   ahead_.reset();

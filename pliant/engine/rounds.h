@@ -17,7 +17,7 @@
 #include "pliant/engine/options.h"
 #include "pliant/engine/record_checks.h"
 #include "pliant/engine/services.h"
-#include "pliant/planner/policy.h"
+#include "pliant/planner/planner.h"
 
 namespace pliant::engine {
 
@@ -38,8 +38,8 @@ class Rounds {
   Rounds(Services& services, const Options& options) : services_(services), options_(options) {}
 
   // From the next round on.
-  void set_planner(std::unique_ptr<planner::Policy> planner) { planner_ = std::move(planner); }
-  [[nodiscard]] planner::Policy& planner() const { return *planner_; }
+  void set_planner(std::unique_ptr<planner::Planner> planner) { planner_ = std::move(planner); }
+  [[nodiscard]] planner::Planner& planner() const { return *planner_; }
 
   // The round that all ranks come to next. Asked again before sent(), it is the same round.
   [[nodiscard]] Round open(plan::Kind kind);
@@ -77,7 +77,7 @@ class Rounds {
 
   Services& services_;
   const Options& options_;
-  std::unique_ptr<planner::Policy> planner_;
+  std::unique_ptr<planner::Planner> planner_;
   RecordChecks checks_;
   std::optional<plan::Plan> plan_;   // in force
   std::optional<plan::Plan> ahead_;  // chosen ahead

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Has the network changed? Two running sums of log(seen / predicted), one for slower and one for
-// faster, each less an allowance per timing (CUSUM), catch shifts that last; a timing far outside
-// all noise counts at once.
+// Detector of changes of the network. Two running sums of log(seen / predicted), one for slower and
+// one for faster, each less an allowance per timing (CUSUM), catch lasting shifts. A timing far
+// outside all noise counts at once.
 #pragma once
 
 namespace pliant::observe {
@@ -21,15 +21,15 @@ class Detector {
   static constexpr double kSlowerTwice = 1.386;    // log 4
   static constexpr double kFasterAtOnce = -1.099;  // log 1/3
 
-  // Small messages are held up by whatever a busy host does, by any factor: a single slow one says
-  // nothing, and two must be far beyond outliers.
+  // A busy host delays small messages by any factor: a single slow one says nothing, and two must
+  // be far beyond outliers.
   enum class Slow { kMayBeOnce, kMustBeTwice };
 
   // How many of the latest timings belong to the new network, this one included; 0 if nothing
-  // changed. After an alarm all starts anew.
+  // changed. After a change the sums start anew.
   int take(double log_ratio, double spread, Slow slow = Slow::kMayBeOnce);
 
-  // Something may be changing: not the time to learn what is usual.
+  // Whether something may be changing; then nothing is learnt about usual timings.
   [[nodiscard]] bool suspicious() const {
     return state_.slower > kLevel / 2 || state_.faster > kLevel / 2;
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Latency and inverse bandwidth from timings: the two numbers that make messages x latency + bytes
-// x inverse bandwidth fit the durations best, in relative error, older ones counting less and
-// outliers little.
+// Least-squares fit of latency and inverse bandwidth to timings: messages x latency + bytes x
+// inverse bandwidth, in relative error. Older timings count less, and outliers little.
 #pragma once
 
 #include <span>
@@ -22,12 +21,12 @@ struct Row {
 class Window {
  public:
   // 48 timings, weights halving every 20, bring noise of 20 % down to 4 % and still follow a drift.
-  // Jumps are the detector's.
+  // The Detector handles jumps.
   static constexpr std::size_t kRows = 48;
   static constexpr double kForgetting = 0.966;
 
   void add(const Row& row);
-  // All but the newest.
+  // Keeps only the newest rows.
   void forget(std::size_t keep);
   [[nodiscard]] std::span<const Row> rows() const { return rows_; }
   bool operator==(const Window&) const = default;
@@ -36,8 +35,8 @@ class Window {
   std::vector<Row> rows_;
 };
 
-// Both windows together. `start` is where the search begins and what decides a direction in which
-// the rows say nothing.
+// Fits both windows together. The search begins at `start`, which also decides a direction that the
+// rows leave open. `spread` is the usual noise of log(seen / predicted).
 [[nodiscard]] plan::Link fit(const Window& exchanges, const Window& controls,
                              const plan::Link& start, double spread);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A quantity that is measured again and again and mostly stays put: compute time, readiness of a
-// bucket, overlap of selections.
+// Level: running estimate of a quantity that is measured often and mostly stays the same, such as
+// the compute time of a step.
 #pragma once
 
 #include <algorithm>
@@ -8,11 +8,13 @@
 
 namespace pliant::observe {
 
-// Follows slowly, ignores lone outliers, and believes a jump that three measurements in a row agree
-// on.
+// Follows slowly, ignores single outliers, and jumps when three measurements in a row agree.
 class Level {
  public:
-  // Nonsense (not finite, not above 0) is refused: false, and nothing has changed.
+  Level() = default;
+  explicit Level(double value) { take(value); }  // as saved: 0 if nothing had been measured
+
+  // Values that are not finite or not above 0 are refused: returns false and changes nothing.
   bool take(double measured) {
     if (!std::isfinite(measured) || measured <= 0) return false;
     if (value_ == 0) value_ = measured;
@@ -28,7 +30,7 @@ class Level {
     }
     return true;
   }
-  [[nodiscard]] double value() const { return value_; }  // 0: nothing measured yet
+  [[nodiscard]] double value() const { return value_; }  // 0 before the first measurement
   [[nodiscard]] bool known() const { return value_ > 0; }
   bool operator==(const Level&) const = default;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The network as our own traffic shows it. Each exchange brings one timing of itself and one of its
-// control records' all-gather; the second is nearly all latency, so together they give latency and
-// bandwidth. What the two numbers cannot say becomes a correction per scheme and size class. No
-// clock, no I/O: ranks that take the same samples hold the same bits.
+// Estimate of the network from the timings of our own exchanges. Each exchange brings one timing of
+// itself and one of the all-gather of its control records. The second is nearly all latency, so
+// together they give latency and bandwidth. A correction per scheme and size class holds the rest.
+// No clock, no I/O: ranks that take the same samples hold the same bits.
 #pragma once
 
 #include <array>
@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "pliant/observe/detector.h"
 #include "pliant/observe/fit.h"
@@ -20,16 +19,13 @@
 
 namespace pliant::observe {
 
-// Where an estimate starts that nobody has told better: a common office network. One exchange
-// replaces it.
+// The estimate before the first timing: a common office network. One exchange replaces it.
 inline const plan::Link kFirstGuess = plan::link_of(from_bits_per_second(1e9), {200e-6});
 
-// What one exchange tells.
+// The timings of one round.
 struct Batch {
-  Sample exchange = {};                // all exchanges of a step, added up
+  Sample exchange = {};                // all exchanges of the round, added up
   std::optional<Sample> control = {};  // the all-gather of their control records
-  std::vector<Sample> of_ranks = {};   // optional: `of_ranks[r]` is a stretch that rank r's port
-                                       // alone paced; no messages: not known
 };
 
 class Network {
@@ -37,22 +33,20 @@ class Network {
   explicit Network(int size, const plan::Link& start = kFirstGuess);
 
   struct Taken {
-    std::optional<std::string> complaint =
-        {};                // what was ignored, and why; nothing has changed then
-    bool changed = false;  // the network is another one: what was learnt before it is forgotten
+    std::optional<std::string> ignored = {};  // why the batch was ignored; nothing changed then
+    bool changed = false;                     // the network changed: older timings are forgotten
   };
   Taken take(const Batch& batch);
 
-  // With uncertainty. Ranks whose own timings say otherwise have their own.
+  // With uncertainty; one link for all ranks.
   [[nodiscard]] const plan::Link& link() const { return link_; }
-  [[nodiscard]] plan::World world() const;
+  [[nodiscard]] plan::World world() const { return plan::uniform_world(size_, link_); }
 
   [[nodiscard]] const plan::Corrections& corrections() const { return corrections_; }
-  // The step of the last timing of this scheme and size class; nothing if there was none.
+  // The step of the last timing of this scheme and size class; nullopt if there was none.
   [[nodiscard]] std::optional<std::int64_t> last_seen(std::size_t correction) const;
 
-  [[nodiscard]] std::int64_t batches() const { return batches_; }
-  [[nodiscard]] double spread() const { return spread_; }  // of log(seen / predicted), usually
+  [[nodiscard]] std::int64_t batches() const { return batches_; }  // taken so far
 
   // Numbers separated by spaces, exact. parse_network throws InputError that says what is wrong.
   [[nodiscard]] std::string to_text() const;
@@ -60,8 +54,10 @@ class Network {
 
  private:
   friend Network parse_network(std::string_view text);
+  [[nodiscard]] std::optional<std::string> reason_to_ignore(const Batch& batch) const;
+  bool take_control(const Sample& control, bool first, bool changed);
+  void learn_spread(double log_ratio);
   void learn_correction(std::size_t index, double log_ratio);
-  void take_ranks(const std::vector<Sample>& samples);
   template <typename Visit>
   void visit(Visit& visit);  // every number of the state, in one order
 
@@ -71,14 +67,13 @@ class Network {
   Window controls_;
   Detector of_exchanges_;
   Detector of_controls_;
-  double spread_ = 0.2;
+  double spread_ = 0.2;  // usual size of log(seen / predicted)
   plan::Corrections corrections_;
   std::array<std::int64_t, plan::kCorrections> last_seen_;
   std::array<std::int64_t, plan::kCorrections> times_seen_ = {};
   std::int64_t batches_ = 0;
   std::int64_t since_change_ = 0;
   std::int64_t last_step_ = -1;
-  std::vector<Window> of_ranks_;  // as many as there are ranks, or none
 };
 
 [[nodiscard]] Network parse_network(std::string_view text);

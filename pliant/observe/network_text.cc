@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The state of a Network as text: every number in one order, named once for writing and for
-// reading.
+// The saved text of a Network: every number in one order, listed once for writing and reading.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,7 +12,9 @@
 namespace pliant::observe {
 namespace {
 
+// Version 1 has a count of per-rank timings after the number of ranks. It is always 0.
 constexpr double kVersion = 1;
+constexpr double kNoRankTimings = 0;
 
 struct Writer {
   std::vector<double> out;
@@ -87,16 +88,13 @@ void Network::visit(Visit& visit) {
   visit(batches_);
   visit(since_change_);
   visit(last_step_);
-  for (Window& window : of_ranks_) visit(window);
 }
 
 // Integers are exact in a double up to 2^53.
 std::string Network::to_text() const {
   Network self = *this;
   Writer writer;
-  for (const double number :
-       {kVersion, static_cast<double>(size_), static_cast<double>(of_ranks_.size())})
-    writer(number);
+  for (const double number : {kVersion, static_cast<double>(size_), kNoRankTimings}) writer(number);
   self.visit(writer);
   return fmt::format("{}", fmt::join(writer.out, " "));
 }
@@ -115,13 +113,13 @@ Network parse_network(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   if (const double version = reader.next(); version != kVersion)
-    throw InputError(fmt::format("network: version {} is not known", version));
+    throw InputError(fmt::format(
+        "network: the text has version {}, but only version {} can be read", version, kVersion));
   const double size = reader.next();
-  const double ranks = reader.next();
-  if (size < 1 || size > 1e6 || (ranks != 0 && ranks != size))
-    throw InputError(fmt::format("network: {} ranks, timings of {}", size, ranks));
+  if (size < 1 || size > 1e6) throw InputError(fmt::format("network: {} ranks", size));
+  if (reader.next() != kNoRankTimings)
+    throw InputError("network: the text has timings of single ranks, which are not supported");
   Network network(static_cast<int>(size));
-  network.of_ranks_.resize(static_cast<std::size_t>(ranks));
   network.visit(reader);
   if (reader.at != reader.in.size())
     throw InputError(fmt::format("network: {} numbers too many", reader.in.size() - reader.at));

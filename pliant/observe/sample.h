@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One timing that all ranks hold alike: what travelled, as the model weighs it, and how long it
-// took.
+// One timing that all ranks hold alike: messages and bytes as the model weighs them, and the time.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +13,19 @@ namespace pliant::observe {
 
 struct Sample {
   std::int64_t step = 0;
-  double messages = 0;  // on the critical path, as model::Weight has them
-  double bytes = 0;     // likewise
-  Seconds duration =
-      {};  // by the rank that entered last: the minimum over ranks; on the wire, coding taken off
+  double messages = 0;         // on the critical path, as model::Weight has them
+  double bytes = 0;            // likewise
+  Seconds duration = {};       // on the wire, without coding; the minimum over ranks
   std::size_t correction = 0;  // plan::correction_index of the exchange
   bool operator==(const Sample&) const = default;
 };
 
-// A collective that takes an hour is a machine that slept; one faster than 100 ns never left the
-// processor.
+// Limits of a plausible timing: a collective that takes an hour means a suspended machine; one
+// faster than 100 ns never left the processor.
 inline constexpr Seconds kLongest = {3600};
 inline constexpr Seconds kShortest = {100e-9};
 
-// Why this is no timing, in words for the log; or nothing.
-[[nodiscard]] std::optional<std::string> complaint(const Sample& sample);
+// Why this timing cannot be right, in words for the log; nullopt if it can.
+[[nodiscard]] std::optional<std::string> reason_to_ignore(const Sample& sample);
 
 }  // namespace pliant::observe

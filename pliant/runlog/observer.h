@@ -18,7 +18,7 @@
 
 #include "pliant/agree/records.h"
 #include "pliant/exchange/terms.h"
-#include "pliant/planner/policy.h"
+#include "pliant/planner/choice.h"
 #include "pliant/runlog/run_log.h"
 #include "pliant/runlog/step_lines.h"
 

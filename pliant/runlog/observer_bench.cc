@@ -18,7 +18,7 @@
 #include "pliant/control/front.h"
 #include "pliant/model/coefficients.h"
 #include "pliant/plan/candidates.h"
-#include "pliant/planner/adaptive.h"
+#include "pliant/planner/planner.h"
 #include "pliant/runlog/observer.h"
 
 namespace {
@@ -41,9 +41,9 @@ class Run {
  public:
   Run(const std::string& path, Everything everything)
       : everything_(everything),
-        planner_({.ranks = kRanks, .lanes = 2, .control = {.policy = control::Policy::kFixed}},
-                 std::vector(kGroups, kEntries)),
         plan_(plan::parse_plan("gradients union density=1%", "plan")),
+        planner_({.pins = plan::pins_of(plan_), .ranks = kRanks, .lanes = 2},
+                 std::vector(kGroups, kEntries)),
         values_(kEntries, 0.5F) {
     observer_.start(std::make_unique<RunLog>(path, [this] { return Seconds{now_ += 1e-6}; }),
                     false);
@@ -53,7 +53,6 @@ class Run {
     const Seconds begin{now_};
     if (everything_ == Everything::kYes) {
       (void)planner_.choose(round_);
-      planner_.note_ran(round_, plan_);
     }
     observer_.begin_step(begin, plan_, 1);
     observer_.send_round(round_, plan_, 1, [this] {
@@ -96,8 +95,8 @@ class Run {
   const Everything everything_;
   double now_ = 0;
   Observer observer_;
-  planner::AdaptivePolicy planner_;
   const plan::Plan plan_;
+  planner::Planner planner_;
   const std::vector<float> values_;
   std::uint64_t round_ = 0;
 };

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "pliant/exchange/terms.h"
-#include "pliant/planner/policy.h"
+#include "pliant/planner/choice.h"
 #include "pliant/runlog/run_log.h"
 
 namespace pliant::runlog {

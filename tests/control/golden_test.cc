@@ -5,8 +5,8 @@
 //   ranks 8 elements 10000000 compute 0.1 plan auto
 //   step messages bytes seconds correction control_messages control_bytes control_seconds
 //
-// NAME.decisions is what came of it: complaints, and every decision that evaluated something. After
-// a change that is meant, run with PLIANT_GOLDEN_WRITE=1 and read the difference.
+// NAME.decisions has the results: ignored timings, and every decision that evaluated something.
+// After a change that is meant, run with PLIANT_GOLDEN_WRITE=1 and read the difference.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -74,8 +74,10 @@ std::string replayed(const std::string& text) {
     batch.control->duration = {std::strtod(control_seconds.c_str(), nullptr)};
     batch.control->step = batch.exchange.step;
     const auto taken = network.take(batch);
-    if (taken.complaint) out += "complaint: " + *taken.complaint + "\n";
-    if (taken.complaint) continue;
+    if (taken.ignored) {
+      out += "ignored: " + *taken.ignored + "\n";
+      continue;
+    }
     inputs.step = batch.exchange.step + 3;
     inputs.changed = taken.changed;
     inputs.model.world = network.world();

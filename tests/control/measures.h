@@ -19,7 +19,7 @@ inline double regret(Loop& loop, double least_density = 0) {
   const model::Inputs truth = loop.truth();
   auto plans = plan::candidates(truth.world.size, loop.options.candidates);
   std::erase_if(plans, [&](const plan::Plan& plan) {
-    return !guarded(plan, loop.options.candidates.pins, loop.options.guards, truth.adam) ||
+    return !control::allowed(plan, loop.options.candidates.pins, loop.options.guards, truth.adam) ||
            plan.density < least_density;
   });
   const auto all = model::predict_all(plans, truth, loop.book);

@@ -30,7 +30,7 @@ Advice advise(const Options& options, model::PriceBook& book) {
   const auto& asked = options.control;
   auto plans = plan::candidates(options.inputs.world.size, asked.candidates);
   std::erase_if(plans, [&](const plan::Plan& plan) {
-    return !guarded(plan, asked.candidates.pins, asked.guards, options.inputs.adam);
+    return !control::allowed(plan, asked.candidates.pins, asked.guards, options.inputs.adam);
   });
   if (plans.empty())
     throw InputError(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Decisions for people and logs, and the state for checkpoints.
+#include "pliant/control/state.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,17 +8,9 @@
 #include <map>
 
 #include "pliant/common/errors.h"
-#include "pliant/control/decide.h"
 
 namespace pliant::control {
 namespace {
-
-std::string line_of(const model::Prediction& prediction) {
-  return fmt::format("  {} a step, efficiency {:.3g}, {} a step sent, {}\n",
-                     pliant::to_string(prediction.step), prediction.efficiency,
-                     pliant::to_string(Bytes{static_cast<std::int64_t>(prediction.bytes)}),
-                     to_string(prediction.plan));
-}
 
 // Each field is named once, for writing and for reading.
 template <typename Value, typename Visit>
@@ -25,18 +18,18 @@ void visit_fields(Value& state, Visit&& visit) {
   visit("epoch", state.epoch);
   visit("in_force", state.in_force);
   visit("goal", state.goal);
-  visit("switched", state.switched);
-  visit("sparser", state.sparser);
-  visit("denser", state.denser);
-  visit("before_denser", state.before_denser);
-  visit("unsettled_until", state.unsettled_until);
-  visit("unsettled_for", state.unsettled_for);
-  visit("challenger", state.challenger);
-  visit("confirmed", state.confirmed);
-  visit("after_trial", state.after_trial);
-  visit("next_trial", state.next_trial);
-  visit("marks", state.marks);
-  visit("evaluated", state.evaluated);
+  visit("switched", state.hysteresis.switched);
+  visit("sparser", state.ramp.sparser);
+  visit("denser", state.ramp.denser);
+  visit("before_denser", state.ramp.before_denser);
+  visit("unsettled_until", state.hysteresis.unsettled_until);
+  visit("unsettled_for", state.hysteresis.unsettled_for);
+  visit("challenger", state.hysteresis.challenger);
+  visit("confirmed", state.hysteresis.confirmed);
+  visit("after_trial", state.trials.after_trial);
+  visit("next_trial", state.trials.next_trial);
+  visit("marks", state.last.numbers);
+  visit("evaluated", state.last.step);
 }
 
 template <typename Number>
@@ -75,17 +68,6 @@ void read_into(Number& number, std::string_view text) {
 }
 
 }  // namespace
-
-std::string to_string(const Decision& decision, bool details) {
-  std::string text =
-      fmt::format("step {}, epoch {}: {}{}{}\n  because {}\n", decision.step, decision.epoch,
-                  to_string(decision.choice), decision.changed ? " (new)" : "",
-                  decision.trial ? " (trial)" : "", decision.reason);
-  if (!details || decision.front.empty()) return text;
-  text += fmt::format("  given {}; the front of {} plans:\n", decision.inputs, decision.candidates);
-  for (const auto& prediction : decision.front) text += line_of(prediction);
-  return text;
-}
 
 std::string to_text(const State& state) {
   std::string text;

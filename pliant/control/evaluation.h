@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// Evaluation: predictions of all candidate plans, and every question about them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "pliant/control/front.h"
+#include "pliant/control/options.h"
+#include "pliant/model/predict.h"
+
+namespace pliant::control {
+
+class Evaluation {
+ public:
+  // Predicts all plans that pins and guard-rails allow. Keeps references to its arguments.
+  Evaluation(const model::Inputs& inputs, const Options& options, model::PriceBook& book);
+
+  [[nodiscard]] const std::vector<model::Prediction>& all() const { return all_; }
+  [[nodiscard]] const model::Inputs& inputs() const { return inputs_; }
+
+  // The candidates for which `may(plan)` is true.
+  template <typename May>
+  [[nodiscard]] Choices those(May may) const {
+    Choices some;
+    for (const model::Prediction& each : all_) {
+      if (may(each.plan)) some.push_back(&each);
+    }
+    return some;
+  }
+
+  // The policy's choice among the plans for which `may(plan)` is true; nullopt if there is none.
+  template <typename May>
+  [[nodiscard]] std::optional<model::Prediction> best(May may) const {
+    return best_of(those(may));
+  }
+
+  // The policy's choice among all plans. One of another kind than the plan in force must repay the
+  // change of kind.
+  [[nodiscard]] model::Prediction goal(const std::optional<plan::Plan>& in_force) const;
+
+  [[nodiscard]] model::Prediction predict(const plan::Plan& plan) const;
+
+  // Where the correction of this plan's time is kept (plan::Corrections).
+  [[nodiscard]] std::size_t correction_of(const plan::Plan& plan) const;
+
+ private:
+  [[nodiscard]] bool has_twin(const plan::Plan& plan) const;
+  [[nodiscard]] std::optional<model::Prediction> best_of(const Choices& allowed) const;
+  [[nodiscard]] const model::Prediction* fastest_unless_plain_does(const Choices& allowed) const;
+  [[nodiscard]] bool repays(const model::Prediction& stay, const model::Prediction& go) const;
+
+  const model::Inputs& inputs_;
+  const Options& options_;
+  model::PriceBook& book_;
+  std::vector<model::Prediction> all_;
+};
+
+// How many times better `a` is than `b` by the policy's measure. `knee` has no single number: any
+// clear difference counts.
+[[nodiscard]] double advantage(const model::Prediction& a, const model::Prediction& b,
+                               Policy policy);
+
+}  // namespace pliant::control

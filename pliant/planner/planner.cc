@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+#include "pliant/planner/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "pliant/common/errors.h"
+#include "pliant/control/decide.h"
+
+namespace pliant::planner {
+namespace {
+
+using agree::Record;
+
+// Rounds between two fronts of decisions that changed nothing. A front takes about 300 us, and on a
+// restless network nearly every round evaluates: this keeps the run log's share of a 10 ms step
+// below 0.5 %.
+constexpr std::uint64_t kFrontPeriod = 20;
+
+double least(std::span<const Record> records, auto&& of) {
+  double value = std::numeric_limits<double>::infinity();
+  for (const Record& record : records) value = std::min(value, static_cast<double>(of(record)));
+  return value;
+}
+
+double most(std::span<const Record> records, auto&& of) {
+  double value = -std::numeric_limits<double>::infinity();
+  for (const Record& record : records) value = std::max(value, static_cast<double>(of(record)));
+  return value;
+}
+
+bool is_pinned(const Setup& setup) {
+  return control::is_complete(setup.pins) || setup.control.policy == control::Policy::kFixed ||
+         setup.ranks == 1;
+}
+
+// Dense float32 values are not coded.
+bool is_coded(const plan::Plan& plan) {
+  return plan.scheme != plan::Scheme::kDense || plan.values != plan::ValueCode::kF32;
+}
+
+}  // namespace
+
+Planner::Planner(Setup setup, const std::vector<std::size_t>& units)
+    : setup_(std::move(setup)), state_(setup_.ranks, setup_.costs) {
+  setup_.control.candidates.pins = setup_.pins;
+  if (is_pinned(setup_)) pinned_.emplace(setup_.pins, setup_.warm_up, setup_.warm_up_steps);
+  set_units(units);
+}
+
+// -- what is chosen --
+
+Choice Planner::choose(std::uint64_t round) {
+  if (history_.is_last(round)) return *last_;
+  if (history_.begin(round) == PlanHistory::Begun::kAgain) front_due_ = round;
+  state_.steps += history_.steps_of_last();
+  if (pinned_) {
+    auto [plan, reason] = pinned_->at(round);
+    last_ = Choice{.plan = plan, .reason = std::move(reason)};
+  } else {
+    last_ = decide(round);
+  }
+  history_.add({round, state_.steps, last_->plan});
+  return *last_;
+}
+
+Choice Planner::decide(std::uint64_t round) {
+  const bool front_due = setup_.front && round >= front_due_;
+  control::Inputs now{.step = state_.steps,
+                      .model = inputs(),
+                      .changed = std::exchange(network_changed_, false),
+                      .front = front_due};
+  for (std::size_t c = 0; c < now.last_seen.size(); ++c)
+    now.last_seen[c] = state_.network.last_seen(c).value_or(-1);
+  const auto decision = std::make_shared<const control::Decision>(
+      control::decide(now, setup_.control, state_.control, book_));
+  if (front_due && decision->evaluated) front_due_ = round + kFrontPeriod;
+  return {.plan = decision->choice,
+          .reason = decision->reason,
+          .predicted = decision->chosen ? decision->chosen->exchange : Seconds{},
+          .decision = decision};
+}
+
+model::Inputs Planner::inputs() const {
+  const Seconds compute = state_.compute.of_a_step();
+  return {.world = network_ ? plan::uniform_world(setup_.ranks, *network_) : state_.network.world(),
+          .buckets = state_.readiness.buckets(compute),
+          .buffers = buffers_idle_ ? 0 : setup_.buffers,
+          .compute = compute,
+          .costs = state_.costs,
+          .coding = state_.coding.factor(),
+          .adam = setup_.adam,
+          .efficiency = setup_.efficiency,
+          .lanes = setup_.lanes,
+          .drift = setup_.drift,
+          .drag = setup_.drag,
+          .corrections = network_ ? plan::Corrections{} : state_.network.corrections(),
+          .overlap = state_.overlap.value(),
+          .gain = state_.gain.curve()};
+}
+
+Outlook Planner::outlook(const plan::Plan& plan) {
+  if (state_.network.batches() == 0) return {};
+  Outlook outlook{.link = state_.network.link()};
+  const model::Inputs now = inputs();
+  plan::Plan plainest;
+  if (!setup_.control.candidates.backend_all_reduce)
+    plainest.reduce = plan::AllReduce::kHalvingDoubling;
+  try {
+    outlook.wire = model::predict(plan, now, book_).wire;
+    if (state_.compute.known()) outlook.dense_step = model::predict(plainest, now, book_).step;
+  } catch (const ContractError&) {  // the measurements make no sense: nothing is expected
+  }
+  return outlook;
+}
+
+// -- what is observed --
+
+void Planner::take_in(std::span<const Record> records) {
+  const auto taken = history_.take(records.front().step);
+  if (!taken) return;  // sent before a restored state
+  if (const auto what = nonsense(records)) {
+    warn(fmt::format("step {}: {}; the timings of this step were ignored", taken->round.step,
+                     *what));
+    return;
+  }
+  if (setup_.ranks > 1) observe_network(records, taken->round);
+  if (taken->previous) observe_compute(records, *taken->previous);
+  if (setup_.ranks > 1 && is_coded(taken->round.plan)) observe_coding(records, taken->round.plan);
+}
+
+void Planner::observe_network(std::span<const Record> records, const PlanHistory::Round& round) {
+  model::Inputs then = inputs();
+  const bool with_buffers = least(records, [](const Record& r) { return r.wire[1]; }) > 0;
+  then.buffers = with_buffers ? setup_.buffers : 0;
+  const auto [weight, correction] = model::weigh_step(round.plan, then, book_);
+  observe::Batch batch{.exchange = {.step = round.step,
+                                    .messages = weight.messages,
+                                    .bytes = weight.bytes,
+                                    .duration = {on_the_wire(records)},
+                                    .correction = correction}};
+  const double control = least(records, [](const Record& r) { return r.control; });
+  if (control > 0) {
+    const model::Weight gathered = model::PriceBook::weigh_control(sizeof(Record), setup_.ranks);
+    batch.control = {.step = round.step,
+                     .messages = gathered.messages,
+                     .bytes = gathered.bytes,
+                     .duration = {control}};
+  }
+  const auto taken = state_.network.take(batch);
+  network_changed_ = network_changed_ || taken.changed;
+  if (taken.ignored) warn(*taken.ignored);
+}
+
+// A record says how long the round before its own took. All ranks wait for the slowest one.
+void Planner::observe_compute(std::span<const Record> records, const PlanHistory::Round& round) {
+  if (least(records, [](const Record& r) { return r.whole; }) <= 0) return;
+  const bool updates = round.plan.kind == plan::Kind::kUpdates;
+  const double compute = most(records, [updates](const Record& r) {
+    return r.whole - r.exposed - (updates ? r.coding : 0);  // gradients are coded by lanes
+  });
+  state_.compute.take(compute, updates ? round.plan.every : 1);
+  if (updates) return;
+  state_.readiness.take(agree::reported_unit(round.number, state_.readiness.units()),
+                        most(records, [](const Record& r) { return r.lead; }));
+}
+
+void Planner::observe_coding(std::span<const Record> records, const plan::Plan& plan) {
+  state_.coding.take(most(records, [](const Record& r) { return r.coding; }),
+                     model::coding_of(plan, inputs()));
+}
+
+void Planner::set_units(const std::vector<std::size_t>& lengths) {
+  state_.readiness.set_units(lengths);
+}
+
+void Planner::note_ran(std::uint64_t round, const plan::Plan& plan) {
+  history_.note_ran(round, plan);
+}
+
+void Planner::note_result(const plan::Plan& plan, const Result& result) {
+  if (plan.scheme == plan::Scheme::kDense || setup_.ranks == 1) return;
+  state_.gain.take(result.gain, plan.density);
+  if (plan.scheme == plan::Scheme::kUnion)
+    state_.overlap.take(result.updated_fraction, plan.density, setup_.ranks);
+}
+
+void Planner::set_network(const std::optional<plan::Link>& link) {
+  network_ = link;
+  network_changed_ = true;
+}
+
+// A pinned plan does not depend on timings, so nobody needs to know that one was ignored.
+void Planner::warn(const std::string& what) const {
+  if (setup_.log && !pinned_) setup_.log(Severity::kWarning, what);
+}
+
+// -- for a checkpoint --
+
+std::string Planner::to_text() const { return pinned_ ? "" : planner::to_text(state_); }
+
+void Planner::restore(std::string_view text) {
+  if (pinned_ || text.empty()) return;
+  planner::restore(state_, text);
+  history_.clear();
+  last_.reset();
+}
+
+}  // namespace pliant::planner
