@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What can go wrong, by kind. What somebody typed (a plan, a duration) is a ValueError; these are
-the rest."""
+"""Exceptions of pliant, one class for each kind of failure. Mistyped input (a plan, a duration) is a
+ValueError instead."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an averager has done so far, on this rank."""
+"""Summary of the work of an averager so far, on this rank."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import pliant
-from pliant import lab, metrics
+from pliant.monitoring import lab, metrics
 
 STEPS = 12
 HERE = Path(__file__).parent

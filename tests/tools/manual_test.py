@@ -143,7 +143,7 @@ if __name__ == "__main__":
         "pliant-lab.1": ([[lab], *([lab, command] for command in LAB_COMMANDS)], None),
         "pliant-doctor.1": ([[*PACKAGE, "doctor"]], None),
         "pliant-report.1": ([[*PACKAGE, "report"]], "pliant.report.cli"),
-        "pliant-watch.1": ([[*PACKAGE, "watch"]], "pliant.report.watch"),
+        "pliant-watch.1": ([[*PACKAGE, "watch"]], "pliant.watch.cli"),
         "pliant-demo.1": ([[*PACKAGE, "demo"]], "pliant.demo.cli"),
     }
     unittest.main()

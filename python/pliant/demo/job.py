@@ -20,11 +20,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import pliant
-from pliant import lab
 from pliant.demo import data, model
 from pliant.demo.launch import EVENT
 from pliant.demo.plain_log import PlainLog
 from pliant.demo.settings import BATCH, JUDGED_IMAGES, LEARNING_RATE, MOMENTUM, PHASES, Settings
+from pliant.monitoring import lab
 
 PLAIN, PLIANT = "plain-ddp", "pliant"
 

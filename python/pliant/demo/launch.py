@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from pliant.command import find
+from pliant.cli import find
 from pliant.demo.settings import Settings
 
 EVENT = "PLIANT-DEMO "  # begins what job.py says to us
