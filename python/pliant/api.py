@@ -17,7 +17,6 @@ from pliant.attachment import Attachment
 from pliant.averager import Averager
 from pliant.ddp import hook, parameters
 from pliant.ddp.backward_watch import BackwardWatch
-from pliant.ddp.unwrap import unwrap
 from pliant.errors import ContractError, UnsupportedError
 from pliant.options import Options, pins_updates
 from pliant.updates.optimizers import Optimizers
@@ -79,7 +78,7 @@ def attach(
     name: of the run, in log and metrics. By default the log's.
     metrics: Prometheus text of rank 0: "127.0.0.1:9095" (a port alone is on loopback), or a file
         that ends in .prom (docs/metrics.md)."""
-    module = unwrap(ddp)
+    module = hook.unwrap(ddp)
     optimizers = None if optimizer is None else Optimizers(optimizer)
     options = Options(
         plan=plan,

@@ -19,8 +19,8 @@ from pliant import _native
 from pliant.averager_state import AveragerState, Running
 from pliant.ddp import device_selector, hook, process_groups
 from pliant.ddp.device_selector import DeviceSelector
-from pliant.ddp.first_step import FirstStep
 from pliant.ddp.gradients_driver import GradientsDriver
+from pliant.ddp.hook import FirstStep
 from pliant.ddp.loss_scale import LossScale
 from pliant.ddp.parameters import Parameters
 from pliant.engine_setup import make_engine

@@ -18,6 +18,8 @@ from pliant.updates.checkpoint import is_updates
 
 FORMAT = 1
 
+# kind: of the next step; policy: what measuring and deciding have learnt.
+_PLAIN = ("plan", "kind", "policy", "epoch", "step", "exchanges", "last_norm")
 
 Buffers = Sequence[tuple[str, torch.Tensor]]
 """The buffers that travel, by name."""
@@ -45,15 +47,9 @@ def write(
         "parameters": {
             name: parameters.shape(position) for position, name in enumerate(parameters.names)
         },
-        "plan": state.plan,
-        "kind": state.kind,  # of the next step
-        "policy": state.policy,  # what measuring and deciding have learnt
-        "epoch": state.epoch,
-        "step": state.step,
-        "exchanges": state.exchanges,
+        **{key: getattr(state, key) for key in _PLAIN},
         "units": [[parameters.names[position] for position in unit] for unit in state.units],
         "voted": list(state.voted),
-        "last_norm": state.last_norm,
         "common_share": state.common_share,
         "scale": scale,
         "residual": residual,
@@ -73,15 +69,10 @@ def read(
     positions = {name: position for position, name in enumerate(parameters.names)}
     residual = saved["residual"]
     state = _native.State()
-    state.step = saved["step"]
-    state.exchanges = saved["exchanges"]
-    state.epoch = saved["epoch"]
-    state.plan = saved["plan"]
-    state.kind = saved["kind"]
-    state.policy = saved["policy"]
+    for key in _PLAIN:
+        setattr(state, key, saved[key])
     state.units = [[positions[name] for name in unit] for unit in saved["units"]]
     state.voted = list(saved["voted"])
-    state.last_norm = saved["last_norm"]
     state.common_share = saved.get("common_share", (0.0, 0.0))  # states of older versions have none
     nothing = torch.empty(0)
     state.residual = [

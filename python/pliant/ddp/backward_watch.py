@@ -6,15 +6,13 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.hooks import RemovableHandle
-
-from pliant.ddp.not_compiled import not_compiled
 
 
 class TrainingEvents(Protocol):
@@ -75,6 +73,12 @@ class BackwardWatch:
     def _optimizer_loaded(self, optimizer: torch.optim.Optimizer) -> None:
         if (events := self._events()) is not None:
             events.optimizer_was_restored()
+
+
+def not_compiled(function: Callable[..., None]) -> Callable[..., None]:
+    """The function, excluded from the graphs of torch.compile."""
+    excluded: Callable[..., None] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    return excluded
 
 
 class _FirstGradient:

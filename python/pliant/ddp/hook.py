@@ -9,10 +9,13 @@ from typing import Protocol
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
+from pliant.ddp import parameters
+from pliant.ddp.parameters import Parameters
 from pliant.errors import UnsupportedError
 
 
@@ -57,6 +60,43 @@ def slot_of(ddp: DistributedDataParallel) -> HookSlot:
         ) from None
     _slots[ddp] = slot
     return slot
+
+
+def unwrap(model: nn.Module) -> DistributedDataParallel:
+    """The DDP object, also from under torch.compile; anything else is refused by name."""
+    inner = getattr(model, "_orig_mod", model)
+    if isinstance(inner, DistributedDataParallel):
+        return inner
+    name = type(inner).__name__
+    families = [base.__name__ for base in type(inner).__mro__]
+    if "FullyShardedDataParallel" in families or "FSDPModule" in families:
+        raise UnsupportedError(
+            f"pliant.attach() works on DistributedDataParallel, and {name} is FSDP: its ranks hold different parts of the parameters, "
+            "so there is no gradient that all of them average. Use DDP, or FSDP without pliant."
+        )
+    raise UnsupportedError(
+        f"pliant.attach() works on torch.nn.parallel.DistributedDataParallel, not on {name}. Wrap the model first: "
+        "pliant.attach(DistributedDataParallel(model), optimizer)"
+    )
+
+
+class FirstStep:
+    """Collects a model's parameters from the buckets of its first step, for a bare hook that was made
+    without the model."""
+
+    def __init__(self) -> None:
+        self._seen: list[torch.Tensor] = []
+
+    def take(self, bucket: GradBucket) -> Parameters | None:
+        """All parameters after the last bucket, None before. Sparse gradients are not exchanged, so
+        their parameters do not count."""
+        if not bucket.buffer().is_sparse:
+            self._seen.extend(bucket.parameters())
+        if not bucket.is_last() or not self._seen:
+            return None
+        found = parameters.anonymous(list(reversed(self._seen)))
+        self._seen.clear()
+        return found
 
 
 def all_reduce(group: dist.ProcessGroup, bucket: GradBucket) -> Future[torch.Tensor]:

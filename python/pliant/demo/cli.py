@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Command `pliant demo`: trains with plain DDP and with Pliant on a network that changes, and compares."""
+"""Command `pliant demo`: reads the options, runs the demonstration and prints the comparison."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""From the two logs: the table people read, the report, the picture, and the same figures as
-JSON."""
+"""Comparison of the two runs, made from their logs: a table, the report, a picture, and the same
+figures as JSON."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is beside training: the C++ tools, MPI, and whether the lab can run."""
+"""Checks of what is beside training: the C++ tools, MPI, and whether the lab can run."""
 
 from __future__ import annotations
 

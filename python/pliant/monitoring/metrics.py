@@ -18,83 +18,52 @@ _FILE_SECONDS = 5.0
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# Name after pliant_, keys that lead to it in Engine.latest(), type, help.
-_FIGURES: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
-    ("steps_total", ("summary", "steps"), "counter", "Completed steps of training."),
-    ("exchanges_total", ("summary", "exchanges"), "counter", "Exchanges of those steps."),
-    ("voids_total", ("summary", "voids"), "counter", "Steps whose exchange was void."),
-    (
-        "bytes_sent_total",
-        ("summary", "bytes"),
-        "counter",
-        "Bytes that this rank sent, control records apart.",
-    ),
+# Name after pliant_, keys that lead to it in Engine.latest(), help.
+_COUNTERS = (
+    ("steps_total", "summary.steps", "Completed steps of training."),
+    ("exchanges_total", "summary.exchanges", "Exchanges of those steps."),
+    ("voids_total", "summary.voids", "Steps whose exchange was void."),
+    ("bytes_sent_total", "summary.bytes", "Bytes that this rank sent, control records apart."),
     (
         "control_bytes_sent_total",
-        ("summary", "control_bytes"),
-        "counter",
+        "summary.control_bytes",
         "Bytes of control records that this rank sent.",
     ),
-    ("seconds_total", ("sums", "whole"), "counter", "Seconds that the steps took."),
-    ("compute_seconds_total", ("sums", "compute"), "counter", "Of that, this rank's own work."),
-    ("exposed_seconds_total", ("sums", "exposed"), "counter", "Of that, waiting for exchanges."),
-    ("coding_seconds_total", ("sums", "coding"), "counter", "Selecting, encoding, decoding."),
-    (
-        "wire_seconds_total",
-        ("sums", "seen"),
-        "counter",
-        "Exchanges on the wire, by the rank that came last.",
-    ),
-    ("epoch", ("step", "epoch"), "gauge", "Plan epoch."),
-    ("step_seconds", ("step", "whole"), "gauge", "The last completed step."),
-    ("step_compute_seconds", ("step", "compute"), "gauge", "Of that, this rank's own work."),
-    ("step_exposed_seconds", ("step", "exposed"), "gauge", "Of that, waiting for an exchange."),
+    ("seconds_total", "sums.whole", "Seconds that the steps took."),
+    ("compute_seconds_total", "sums.compute", "Of that, this rank's own work."),
+    ("exposed_seconds_total", "sums.exposed", "Of that, waiting for exchanges."),
+    ("coding_seconds_total", "sums.coding", "Selecting, encoding, decoding."),
+    ("wire_seconds_total", "sums.seen", "Exchanges on the wire, by the rank that came last."),
+)
+_GAUGES = (
+    ("epoch", "step.epoch", "Plan epoch."),
+    ("step_seconds", "step.whole", "The last completed step."),
+    ("step_compute_seconds", "step.compute", "Of that, this rank's own work."),
+    ("step_exposed_seconds", "step.exposed", "Of that, waiting for an exchange."),
     (
         "step_dense_seconds",
-        ("step", "dense_step"),
-        "gauge",
+        "step.dense_step",
         "What the model says a step with a plain dense all-reduce would take.",
     ),
-    ("wire_seconds", ("step", "seen"), "gauge", "Its exchanges on the wire."),
-    (
-        "wire_predicted_seconds",
-        ("step", "predicted"),
-        "gauge",
-        "What the model said they would take.",
-    ),
-    (
-        "updated_fraction",
-        ("step", "updated"),
-        "gauge",
-        "Entries of the result that are not zero / all.",
-    ),
-    ("gain", ("step", "gain"), "gauge", "Energy sent / energy accumulated."),
+    ("wire_seconds", "step.seen", "Its exchanges on the wire."),
+    ("wire_predicted_seconds", "step.predicted", "What the model said they would take."),
+    ("updated_fraction", "step.updated", "Entries of the result that are not zero / all."),
+    ("gain", "step.gain", "Energy sent / energy accumulated."),
     (
         "residual_ratio",
-        ("step", "residual_ratio"),
-        "gauge",
+        "step.residual_ratio",
         "Norm of what is not sent yet / norm of the contribution.",
     ),
-    (
-        "link_latency_seconds",
-        ("step", "link", "latency"),
-        "gauge",
-        "Estimated seconds per message.",
-    ),
-    (
-        "link_latency_uncertainty_seconds",
-        ("step", "link", "latency_sd"),
-        "gauge",
-        "One standard deviation of that.",
-    ),
-    ("link_rate_bits_per_second", ("step", "link", "rate"), "gauge", "Estimated bandwidth."),
+    ("link_latency_seconds", "step.link.latency", "Estimated seconds per message."),
+    ("link_latency_uncertainty_seconds", "step.link.latency_sd", "One standard deviation of that."),
+    ("link_rate_bits_per_second", "step.link.rate", "Estimated bandwidth."),
     (
         "link_rate_uncertainty_bits_per_second",
-        ("step", "link", "rate_sd"),
-        "gauge",
+        "step.link.rate_sd",
         "One standard deviation of that.",
     ),
 )
+_FIGURES = [(*row, "counter") for row in _COUNTERS] + [(*row, "gauge") for row in _GAUGES]
 
 
 def text(latest: str, name: str, notes: dict[str, float]) -> str:
@@ -102,9 +71,9 @@ def text(latest: str, name: str, notes: dict[str, float]) -> str:
     known = json.loads(latest) if latest else {}
     run = f'run="{_escaped(name)}"'
     lines: list[str] = []
-    for figure, path, kind, about in _FIGURES:
+    for figure, path, about, kind in _FIGURES:
         value: Any = known
-        for key in path:
+        for key in path.split("."):
             value = value.get(key) if value is not None else None
         if value is not None:
             lines += _sample(figure, kind, about, [(run, float(value))])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Exchanges: predicted against seen, bytes, gain, residual."""
+"""Charts of exchanges: predicted and measured times, bytes, gain, residual."""
 
 from __future__ import annotations
 

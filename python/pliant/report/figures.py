@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The figures of the summary: what `--json` prints and every sentence and table is made of."""
+"""Figures of a run: what `--json` prints, and what every sentence and table is made of."""
 
 from __future__ import annotations
 

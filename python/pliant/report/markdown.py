@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The summary as Markdown: the verdict, then the figures of all runs side by side."""
+"""Summary of runs as Markdown: the verdict, then the figures of all runs side by side."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The network, what was known about it, and which plan was in force."""
+"""Charts of the network: its true state, the estimates, and the plan in force."""
 
 from __future__ import annotations
 

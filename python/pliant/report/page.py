@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The page: one file that asks nothing of any network. Whatever comes from a log is escaped on its
-way in, and a policy in the page itself allows the two scripts that are ours, by their hashes, and
+"""Page of a report: one HTML file that loads nothing from any network.
+
+All text from a log is escaped. A policy in the page allows its own two scripts, by their hashes, and
 no other."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The headline chart as a PNG picture: what was noted over time, and step times under it, with the
+"""Picture of the headline chart as PNG: noted values over time, and step times below, with the
 network's phases behind.
 
 Drawn by matplotlib, which needs no browser and no display."""

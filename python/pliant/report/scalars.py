@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""TensorBoard event files: a folder for each run, a scalar for each noted value and each figure of
-a step."""
+"""Writer of TensorBoard event files: a folder for each run, a scalar for each noted value and each
+figure of a step."""
 
 from __future__ import annotations
 

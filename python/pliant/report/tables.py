@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page's tables: figures of all runs side by side, decisions with reasons, facts and
+"""Tables of the page: figures of all runs side by side, decisions with reasons, facts and
 messages."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A trace for Perfetto or chrome://tracing: a rank is a process, its training thread and its lanes
-are threads.
+"""Trace of a run for Perfetto or chrome://tracing: a rank is a process, its training thread and its
+lanes are threads.
 
 A log says how long a step took and when its exchanges began, but not when the step did. Steps
 follow each other without a gap, so one moment places them all: the latest at which no step ends

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the job noted, and where its time went."""
+"""Charts of training: the values that the job noted, and where the time of its steps went."""
 
 from __future__ import annotations
 
@@ -155,8 +155,27 @@ def _against_dense(logs: Sequence[RunLog]) -> Chart:
 
 
 def _parts(log: RunLog, index: int, runs: int) -> tuple[Chart, float]:
-    """The parts add up to the step: codec work beside compute, in a lane, is no part, and is a line
-    of its own."""
+    title = "Step time by parts" + (
+        f": {formatting.short(formatting.plain(log.header.name))}" if runs > 1 else ""
+    )
+    chart = Chart(
+        f"parts-{index}",
+        title,
+        "Compute is this rank's own time; exposed exchange is waiting that nothing hid; codec is select, encode and decode.",
+        _part_traces(log),
+        layout(
+            axis("time (s)", rangemode="tozero"),
+            seconds_axis("step time"),
+            hovermode="x unified",
+            legend=LEGEND | {"traceorder": "normal"},
+        ),
+        empty="No step in this log says what its time went into.",
+    )
+    return chart, _top(log)
+
+
+def _part_traces(log: RunLog) -> list[Trace]:
+    """The parts add up to the step. Codec work in a lane, beside compute, is a line of its own."""
     steps = thinned([step for step in log.steps if step.whole is not None])
     inside = [step.coding if plan_text.is_updates(step.plan) else 0.0 for step in steps]
     beside = [None if plan_text.is_updates(step.plan) else step.coding for step in steps]
@@ -192,23 +211,7 @@ def _parts(log: RunLog, index: int, runs: int) -> tuple[Chart, float]:
                 "hovertemplate": "%{y:.3~s}s<extra>codec, in a lane</extra>",
             }
         )
-    title = "Step time by parts" + (
-        f": {formatting.short(formatting.plain(log.header.name))}" if runs > 1 else ""
-    )
-    chart = Chart(
-        f"parts-{index}",
-        title,
-        "Compute is this rank's own time; exposed exchange is waiting that nothing hid; codec is select, encode and decode.",
-        traces,
-        layout(
-            axis("time (s)", rangemode="tozero"),
-            seconds_axis("step time"),
-            hovermode="x unified",
-            legend=LEGEND | {"traceorder": "normal"},
-        ),
-        empty="No step in this log says what its time went into.",
-    )
-    return chart, _top(log)
+    return traces
 
 
 def _top(log: RunLog) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The verdict in words."""
+"""Verdict on runs, in sentences."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
 from pliant import _native
-from pliant.ddp.not_compiled import not_compiled
+from pliant.ddp.backward_watch import not_compiled
 from pliant.ddp.parameters import unflatten
 from pliant.errors import ContractError
 from pliant.log_once import LogOnce
@@ -30,7 +30,6 @@ from pliant.side_channel import SideChannel
 from pliant.updates import checkpoint
 from pliant.updates.base_views import BaseViews
 from pliant.updates.equalizer import Equalizer
-from pliant.updates.failure import Failure
 from pliant.updates.join import JoinSupport
 from pliant.updates.local_state import LocalState
 from pliant.updates.model_tensors import ModelTensors, Pair, copies_of
@@ -63,7 +62,7 @@ class UpdatesDriver:
         self._equalizer = Equalizer(tensors, optimizers, options.scaler)
         self._connection: _Connection | None = None
         self._has_base = False
-        self._failure = Failure()
+        self._failure = _Failure()
         self._log_once = LogOnce()
 
     def start(self, engine: _native.Engine, side_channel: SideChannel, *, alone: bool) -> None:
@@ -340,6 +339,31 @@ class _Connection:
         self._detector.stop()
         self._forward_hook.remove()
         self.engine = None
+
+
+class _Failure:
+    """Remembers the first failure of an exchange. Every later call raises it again, because ranks
+    that have lost each other must not go on training."""
+
+    def __init__(self) -> None:
+        self._error: Exception | None = None
+
+    @property
+    def happened(self) -> bool:
+        return self._error is not None
+
+    def check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    @contextmanager
+    def remember(self) -> Iterator[None]:
+        self.check()
+        try:
+            yield
+        except Exception as error:
+            self._error = error
+            raise
 
 
 def _call(method: weakref.WeakMethod[Any]) -> None:
