@@ -51,7 +51,7 @@ class Averager(Joinable):
         running.engine.tell_network(link)
 
     def summary(self) -> Summary:
-        """What was done so far, on this rank. After close(): what was done in all."""
+        """Counts, times and bytes of this rank so far; after close(), those of the whole run."""
         return self._attachment.summary()
 
     def note(self, **values: float) -> None:

@@ -22,7 +22,7 @@ from pliant.updates.support import UpdatesSupport
 
 @dataclass(frozen=True)
 class Running:
-    """What an averager has while its engine runs."""
+    """Parts of an averager whose engine runs."""
 
     engine: _native.Engine
     side_channel: SideChannel

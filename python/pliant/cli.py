@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Command `pliant`: `pliant NAME ...` runs the tool of that name, which is a C++ program or a module
-of this package.
+"""Command `pliant`: `pliant NAME ...` runs the tool of that name, which is a C++ program or a
+module of this package.
 
 This module loads neither torch nor the binding."""
 
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _main(arguments)
         sys.stdout.flush()
         return status
-    except BrokenPipeError:  # `pliant report --json | head`: nobody reads any more
+    except BrokenPipeError:  # `pliant report --json | head`: the reader has ended
         _drop_output()
         return ended_by(signal.SIGPIPE)
     except OSError as error:
@@ -79,8 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _drop_output() -> None:
-    """What is still to be written has nowhere to go, and the interpreter would complain about it at
-    its end."""
+    """Discards output that is still buffered; otherwise the interpreter complains at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Observer of a training loop through PyTorch's public hooks: detects the start of backward, moments
-at which gradients may have been rescaled, and an optimizer that was restored."""
+"""Observer of a training loop through PyTorch's public hooks: detects the start of backward,
+moments at which gradients may have been rescaled, and an optimizer that was restored."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BackwardWatch:
             self._handles.append(
                 optimizer.register_load_state_dict_post_hook(self._optimizer_loaded)
             )
-        if not optimizers:  # the steps of any optimizer, since ours is not known
+        if not optimizers:  # the steps of any optimizer, since the right one is not known
             self._handles.append(register_optimizer_step_post_hook(self._after_step))
 
     def stop(self) -> None:

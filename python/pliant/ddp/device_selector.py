@@ -2,11 +2,11 @@
 """Selector for gradients on a device: torch accumulates, selects and scatters them there, and only
 the kept entries visit the host.
 
-The engine gets the kept entries as a vector that is zero elsewhere, so schemes, codes and checks are
-the same as for gradients in host memory. What the engine does not send, or rounds away, stays in the
-engine's residual; entries that were not kept stay in the residual here. Nothing is lost between the
-two. A follower of `shared` has on the host only what it would have sent itself, so `check` refuses
-that scheme."""
+The engine gets the kept entries as a vector that is zero elsewhere, so schemes, codes and checks
+are the same as for gradients in host memory. Entries that the engine does not send, and its
+rounding errors, stay in the engine's residual; entries that were not kept stay in the residual
+here. Nothing is lost between the two. A follower of `shared` has on the host only what it would
+have sent itself, so `check` refuses that scheme."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ class DeviceSelector:
             host[0] = math.nan  # voids the exchange on every rank; the residual stays as it was
             return host
         pieces = torch.split(gradient, [parameter.numel() for parameter in parameters])
-        # What backward did not reach rests: if no rank reached it, the frame would drop its
-        # average.
+        # Parameters that backward did not reach keep their residual: if no rank reached one, DDP
+        # would drop its average.
         reached = [bool(piece.any()) for piece in pieces]
         residuals = [self._residual[self._names[id(parameter)]] for parameter in parameters]
         accumulated = torch.cat(

@@ -81,8 +81,8 @@ def unwrap(model: nn.Module) -> DistributedDataParallel:
 
 
 class FirstStep:
-    """Collects a model's parameters from the buckets of its first step, for a bare hook that was made
-    without the model."""
+    """Collects a model's parameters from the buckets of its first step, for a bare hook that was
+    made without the model."""
 
     def __init__(self) -> None:
         self._seen: list[torch.Tensor] = []

@@ -26,7 +26,8 @@ from pliant.errors import CommError, DisagreementError, UnsupportedError
 _BEHIND_DEADLINES = datetime.timedelta(seconds=30)
 
 _made: dict[str, int] = {}
-"""How often groups of these ranks were made. The ranks make them together, so all count the same."""
+"""How often groups of these ranks were made. The ranks make them together, so all count the
+same."""
 
 
 @dataclass(frozen=True)

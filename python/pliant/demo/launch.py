@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Launcher of the demonstration's ranks, in the lab or on loopback. It passes on the events of rank 0,
-and ends every process it has started."""
+"""Launcher of the demonstration's ranks, in the lab or on loopback. It passes on the events of rank
+0, and ends every process it has started."""
 
 from __future__ import annotations
 

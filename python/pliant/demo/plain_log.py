@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-PLAN = "gradients dense reduce=engine values=f32 fuse=bucket"  # what plain DDP does, in the words of docs/plans.md
+PLAN = "gradients dense reduce=engine values=f32 fuse=bucket"  # what plain DDP does
 
 
 class PlainLog:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Parts that all charts share: a figure for plotly as plain data, axes, and colours that colour-blind
-people can tell apart."""
+"""Parts that all charts share: a figure for plotly as plain data, axes, and colours that
+colour-blind people can tell apart."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Page of a report: one HTML file that loads nothing from any network.
 
-All text from a log is escaped. A policy in the page allows its own two scripts, by their hashes, and
-no other."""
+All text from a log is escaped. A policy in the page allows its own two scripts, by their hashes,
+and no other."""
 
 from __future__ import annotations
 

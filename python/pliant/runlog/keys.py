@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Keys:
-    """The keys of a line, by type. What may be null may be absent."""
+    """The keys of a line, by type. A key that may be null may be absent."""
 
     def __init__(self, values: dict[str, Any], where: str) -> None:
         self.values = values

@@ -112,7 +112,7 @@ class Decision:
 class Note:
     t: float
     step: int
-    values: dict[str, float]  # not a number where the job said so: a loss that has diverged
+    values: dict[str, float]  # may be NaN, for example a loss that has diverged
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ class RunLog:
                 self.end = line
 
     def moves(self) -> list[str]:
-        """What each decision did: "first", "trial" (for one exchange), "changed", or "kept", also
-        where a trial gives way to the plan before it."""
+        """The effect of each decision: "first", "trial" (for one exchange), "changed", or "kept",
+        also where a trial gives way to the plan before it."""
         out, settled = [], None
         for decision in self.decisions:
             if decision.trial:

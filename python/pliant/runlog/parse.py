@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Parsers that turn the keys of one line into its dataclass. The type of a field says how its key is
-read. Unknown keys and types of lines are ignored."""
+"""Parsers that turn the keys of one line into its dataclass. The type of a field says how its key
+is read. Unknown keys and types of lines are ignored."""
 
 from __future__ import annotations
 

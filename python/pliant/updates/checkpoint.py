@@ -159,7 +159,8 @@ def _landed_buffer(state: Mapping[str, Any], name: str) -> torch.Tensor:
 def _named(
     likes: Tensors, flats: Sequence[torch.Tensor], *, zeros: bool = False
 ) -> dict[str, torch.Tensor]:
-    """By name, in the shapes of `likes`. An empty tensor is all zero, and left out unless `zeros`."""
+    """By name, in the shapes of `likes`. An empty tensor is all zero, and left out unless
+    `zeros`."""
     named = {}
     for (name, like), flat in zip(likes, flats, strict=True):
         if flat.numel() == like.numel():

@@ -83,7 +83,7 @@ class JoinSupport:
         assert self._copies is not None
         try:
             self._updates.settle_on(self._copies)
-        except BaseException as error:  # noqa: BLE001  raised by end(), unless torch's own part of Join fails first
+        except BaseException as error:  # noqa: BLE001  raised by end()
             log.error("settling inside Join: %s", error)
             self._failure = error
 

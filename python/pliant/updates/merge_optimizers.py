@@ -26,14 +26,14 @@ def merge(optimizers: Optimizers, parameters: Parameters, side_channel: SideChan
     """Collective. Afterwards the optimizers' state is the same on all ranks, bit for bit."""
     tensors = dict(parameters.named())
     names = {id(tensor): name for name, tensor in tensors.items()}
-    said = side_channel.gather(
+    gathered = side_channel.gather(
         {"state": list(_described(optimizers, names)), "groups": _groups(optimizers)},
         "comparing the optimizers' state",
     )
 
     shapes: dict[Key, tuple[str, list[int]]] = {}
     values: dict[Key, Any] = {}
-    for rank, described in enumerate(said):
+    for rank, described in enumerate(gathered):
         for place, name, key, dtype, what in described["state"]:
             if dtype is None:
                 values.setdefault((place, name, key), what)
@@ -63,7 +63,7 @@ def merge(optimizers: Optimizers, parameters: Parameters, side_channel: SideChan
         ).append(tensor)
     side_channel.reduce(means, "mean", "averaging the optimizers' state")
     side_channel.reduce(maxima, "maximum", "comparing the optimizers' counters")
-    _set_groups(optimizers, said[0]["groups"], said[side_channel.rank]["groups"])
+    _set_groups(optimizers, gathered[0]["groups"], gathered[side_channel.rank]["groups"])
 
 
 def mean_of(saved: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
