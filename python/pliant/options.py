@@ -73,7 +73,7 @@ class Options:
             warm_up=self.warm_up,
             ramp=self.ramp,
             policy=self.policy,
-            dials=dict(self.dials or {}),
+            dials=dict(self.dials or {}),  # last: a dial overrides warm_up
         )
 
 
