@@ -14,7 +14,9 @@ from statistics import fmean, median
 
 import pytest
 from pliant import runlog
-from pliant.report import cli, trace, words
+from pliant.report import cli, trace
+from pliant.runlog import plan_text
+from pliant.tools import formatting as words
 from support import synthetic_logs
 from support.synthetic_logs import Made
 
@@ -406,14 +408,11 @@ def test_markdown_shows_names_as_they_are(
 
 def test_words() -> None:
     assert (
-        words.label(synthetic_logs.STAR) == "shared/star at 1 %"
-        and words.density(synthetic_logs.STAR) == 1.0
+        plan_text.label(synthetic_logs.STAR) == "shared/star at 1 %"
+        and plan_text.density(synthetic_logs.STAR) == 1.0
     )
-    assert (
-        words.label(synthetic_logs.DENSE) == "dense"
-        and words.density(synthetic_logs.DENSE) == 100.0
-    )
-    assert words.density("gradients union density=<b>") is None
+    assert plan_text.label(synthetic_logs.DENSE) == "dense" and plan_text.density(synthetic_logs.DENSE) == 100.0
+    assert plan_text.density("gradients union density=<b>") is None
     assert [words.duration(value) for value in (0.0, 1.5e-5, 0.0123, 1.5, 599.0, 7200.0)] == [
         "0 s",
         "15 us",

@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import pliant
-from pliant import lab, metrics
+from pliant.monitoring import lab, metrics
 from support import run_log_schema, world
 
 STEPS = 12

@@ -131,7 +131,9 @@ def test_the_base_is_alike_through_changes_of_plan_and_kind(rank: int) -> None:
                 assert averager.plan.startswith("gradients")
                 assert models.alike_on_all_ranks(models.flat(model)), plan
                 assert model.require_backward_grad_sync
-                for _, parameter, key, state in pliant.optimizers.Optimizers(optimizer).tensors():
+                for _, parameter, key, state in pliant.updates.optimizers.Optimizers(
+                    optimizer
+                ).tensors():
                     assert models.alike_on_all_ranks(state.reshape(-1)), (
                         plan,
                         key,

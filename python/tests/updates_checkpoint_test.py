@@ -118,7 +118,7 @@ def test_leaving_the_kind_while_settling_loses_nothing(rank: int) -> None:
 def test_the_desk_reduces_every_type(rank: int) -> None:
     """What optimizers keep: the training thread's own collectives, on a group of their own."""
     averager = begin()[2]
-    desk = averager._updates._meet()  # type: ignore[union-attr]
+    desk = averager._attachment.support.driver._side_channel  # type: ignore[union-attr]
     size = dist.get_world_size()
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8):
         for operation, expected in (

@@ -40,9 +40,9 @@ def on_some_rank(rank: int, size: int, how: str, where: str, plan: str) -> str:
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, plan, deadline=DEADLINE)
     if rank == 1 and where == "late in settling":
-        averager._updates._count_alike = failing(how)  # type: ignore[union-attr,method-assign]  # the others are at the desk
+        averager._attachment.support.driver._equalizer.counters = failing(how)  # type: ignore[union-attr,method-assign]  # the others are at the desk
     if rank == 1 and where == "changing kind":
-        pliant.updates.alike.make_alike = failing(how)
+        pliant.updates.merge_optimizers.merge = failing(how)
 
     def train() -> None:
         for number in range(100_000):

@@ -46,7 +46,7 @@ def test_a_scaler_skips_a_step_on_one_rank(rank: int) -> None:
             own = torch.tensor([scaler.get_scale()])
             scaler.step(optimizer)
             scaler.update()
-            if not least and not averager._updates.in_force:  # type: ignore[union-attr]
+            if not least and not averager._attachment.support.driver.is_active:  # type: ignore[union-attr]
                 smallest = own.clone()
                 dist.all_reduce(smallest, dist.ReduceOp.MIN)
                 assert (own > smallest) == (rank == 0)
@@ -84,7 +84,7 @@ def test_gradients_stay_this_ranks_own(rank: int) -> None:
     """Also where DDP does average: its hook gets the buckets, and gives them back as they are."""
     model, _, averager = begin()
     buckets = []
-    averager._updates.saw_bucket = lambda: buckets.append(1)  # type: ignore[union-attr,method-assign]
+    averager._attachment.support.driver.saw_bucket = lambda: buckets.append(1)  # type: ignore[union-attr,method-assign]
     model.module.register_forward_hook(
         lambda *_: setattr(model, "require_backward_grad_sync", True)
     )

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from pliant.report import watch
+from pliant.watch import cli as watch, terminal_view
 from support import synthetic_logs
 
 WAIT = 120.0  # for a process to do something: far more than it takes
@@ -203,11 +203,11 @@ def test_interrupted(tmp_path: Path) -> None:
 
 def test_bars() -> None:
     assert (
-        watch.spark([1, 2, 3]) == "▁▄█"
-        and watch.spark([5.0, 5.0]) == "▁▁"
-        and watch.spark([]) == ""
+        terminal_view.spark([1, 2, 3]) == "▁▄█"
+        and terminal_view.spark([5.0, 5.0]) == "▁▁"
+        and terminal_view.spark([]) == ""
     )
-    assert len(watch.spark(list(range(100)))) == 40
+    assert len(terminal_view.spark(list(range(100)))) == 40
 
 
 @pytest.mark.parametrize(
