@@ -5,6 +5,8 @@ comes from the runs."""
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -119,7 +121,24 @@ def write(
         METHOD + _days(records) + _missing(missing(wanted, records)) + _checks(records),
         _failures(records),
     ]
-    (docs / "results.md").write_text("\n".join(part for part in parts if part) + "\n")
+    (docs / "results.md").write_text(_wrapped("\n".join(part for part in parts if part)) + "\n")
+
+
+def _wrapped(markdown: str) -> str:
+    """Prose at 100 columns; tables and headings as they are."""
+    lines = []
+    for line in markdown.split("\n"):
+        bullet = re.match(r"\s*(?:[*-] |\d+\. )?", line)
+        indent = " " * len(bullet.group()) if bullet else ""
+        prose = not line.lstrip().startswith(("|", "#", "<", "!["))
+        lines += (
+            textwrap.wrap(
+                line, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
+            if prose and len(line) > 100
+            else [line]
+        )
+    return "\n".join(lines)
 
 
 def _sentences(found: Mapping[str, figures.Figure]) -> str:

@@ -130,21 +130,24 @@ void bind_engine(py::module_& module) {
       .def_property_readonly(
           "is_updates",
           [](TensorEngine& self) { return self.engine().kind() == plan::Kind::kUpdates; })
-      .def_property_readonly("lengthening",
-                             [](TensorEngine& self) { return self.engine().updates().step_scale(); })
+      .def_property_readonly(
+          "lengthening", [](TensorEngine& self) { return self.engine().updates().step_scale(); })
       .def("step", &TensorEngine::step, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("settle", &TensorEngine::settle, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("meet", &TensorEngine::meet, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("rebase", &TensorEngine::rebase, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("clear_at_sent", &TensorEngine::clear_at_sent, NoGil(), py::arg("tensors"))
       .def(
-          "base", [](TensorEngine& self) { return tensors_of(self.engine().updates().base()); }, NoGil())
+          "base", [](TensorEngine& self) { return tensors_of(self.engine().updates().base()); },
+          NoGil())
       .def(
           "agreed_buffers",
           [](TensorEngine& self) { return tensors_of(self.engine().updates().buffers()); }, NoGil())
       .def(
           "note_rates",
-          [](TensorEngine& self, std::uint32_t rates) { self.engine().updates().set_rates_hash(rates); },
+          [](TensorEngine& self, std::uint32_t rates) {
+            self.engine().updates().set_rates_hash(rates);
+          },
           py::arg("rates"))
       .def(
           "set_plan",
@@ -156,7 +159,7 @@ void bind_engine(py::module_& module) {
           "tell_network",
           [](TensorEngine& self, const std::optional<std::string>& link) {
             self.engine().set_network(link ? std::optional(plan::parse_link(*link, "the network"))
-                                            : std::nullopt);
+                                           : std::nullopt);
           },
           NoGil(), py::arg("link"))
       .def_property_readonly(
@@ -171,12 +174,13 @@ void bind_engine(py::module_& module) {
           [](TensorEngine& self, const engine::State& state) { self.engine().restore(state); },
           NoGil(), py::arg("state"))
       .def(
-          "rescale", [](TensorEngine& self, double factor) { self.engine().gradients().rescale(factor); },
+          "rescale",
+          [](TensorEngine& self, double factor) { self.engine().gradients().rescale(factor); },
           NoGil(), py::arg("factor"))
       .def(
           "set_clip_norm",
-          [](TensorEngine& self, double norm) { self.engine().gradients().set_clip_norm(norm); }, NoGil(),
-          py::arg("norm"))
+          [](TensorEngine& self, double norm) { self.engine().gradients().set_clip_norm(norm); },
+          NoGil(), py::arg("norm"))
       .def(
           "note",
           [](TensorEngine& self, const std::vector<std::pair<std::string, double>>& values) {
@@ -184,7 +188,8 @@ void bind_engine(py::module_& module) {
           },
           NoGil(), py::arg("values"))
       .def(
-          "phase", [](TensorEngine& self, const std::string& name) { self.engine().log().phase(name); },
+          "phase",
+          [](TensorEngine& self, const std::string& name) { self.engine().log().phase(name); },
           NoGil(), py::arg("name"))
       .def(
           "message",
