@@ -59,7 +59,7 @@ struct Plan {
 // would walk away with it: always dense, always float32. So few that rounds count, not bytes: an
 // engine's own all-reduce may be a ring of 2 (N - 1).
 [[nodiscard]] constexpr Plan beside(const Plan& updates, std::size_t entries) {
-  constexpr std::size_t kFewEntries = 16 * 1024;
+  constexpr std::size_t kFewEntries = 16UL * 1024;
   return {.kind = Kind::kUpdates,
           .every = updates.every,
           .late = updates.late,
