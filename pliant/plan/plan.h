@@ -56,7 +56,7 @@ struct Plan {
 // rounding a mean again and again would let it drift. Buffers are small, so messages count and not
 // bytes: a backend's own all-reduce may be a ring of 2 (N - 1).
 [[nodiscard]] constexpr Plan beside(const Plan& updates, std::size_t entries) {
-  constexpr std::size_t kFewEntries = 16 * 1024;
+  constexpr std::size_t kFewEntries = 16UL * 1024;
   return {.kind = Kind::kUpdates,
           .every = updates.every,
           .late = updates.late,

@@ -251,6 +251,7 @@ TEST(C10dFailure, MemoryOutlivesTheErrorAndItsCommunicator) {
 
 TEST(C10dThreads, SeveralCommunicatorsRunAtOnce) {
   std::vector<std::jthread> lanes;
+  lanes.reserve(3);
   for (int lane = 0; lane < 3; ++lane) {
     lanes.emplace_back([lane] {
       run("lane", 3, C10dGroup(3), [lane](Communicator& c) {

@@ -18,7 +18,6 @@ namespace {
 using comm::CommError;
 using comm::Communicator;
 using comm::Patience;
-using comm::Region;
 using comm::Tag;
 using comm::Ticket;
 
@@ -38,7 +37,7 @@ std::byte pattern(int from, int to, int number, std::size_t i) {
 }
 
 Buffer<std::byte> message(int from, int to, int number, std::size_t size) {
-  const Buffer<std::byte> out(size);
+  Buffer<std::byte> out(size);
   for (std::size_t i = 0; i < size; ++i) out[i] = pattern(from, to, number, i);
   return out;
 }
@@ -175,8 +174,8 @@ void its_own_all_reduce_sums_if_it_has_one(Communicator& c) {
     check(false, "all_reduce() of a backend that has none did not complain");
   }
   c.all_reduce(std::span(data), kPatient);
-  const auto sum = static_cast<float>(c.size() * (c.size() + 1) / 2);
-  for (const float x : data) check(x == sum, "{} instead of {}", x, sum);
+  const int sum = c.size() * (c.size() + 1) / 2;
+  for (const float x : data) check(x == static_cast<float>(sum), "{} instead of {}", x, sum);
 }
 
 void the_clock_does_not_go_back(Communicator& c) {

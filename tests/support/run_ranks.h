@@ -29,6 +29,7 @@ inline void run_joining_ranks(const std::string& what, int size,
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(size));
   {
     std::vector<std::jthread> threads;
+    threads.reserve(static_cast<std::size_t>(size));
     for (int rank = 0; rank < size; ++rank) {
       threads.emplace_back([&, rank] {
         auto& mine = communicators[static_cast<std::size_t>(rank)];
@@ -51,6 +52,7 @@ inline void run_joining_ranks(const std::string& what, int size,
 inline void run_leaving_ranks(const std::string& what, int size, const RankBody& body) {
   const comm::local::Group group(size);
   std::vector<std::unique_ptr<comm::Communicator>> joined;  // all, before anybody may leave
+  joined.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) joined.push_back(group.join(rank));
   run_joining_ranks(
       what, size, [&joined](int rank) { return std::move(joined[static_cast<std::size_t>(rank)]); },

@@ -17,8 +17,10 @@ does it by itself. They end as a script ends, with everything that runs at exit.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import queue
 import socket
@@ -26,19 +28,32 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 WATCHDOG_SECONDS = 240.0
 LEAVING_SECONDS = 60.0  # from a rank's last word to its end: far more than it takes
-PRELOADED = ["torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "numpy", "pytest"]
 
 
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@functools.cache
+def _server() -> Any:
+    """The context of a server that runs, and finds support.preloaded by its PYTHONPATH."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["support.preloaded"])
+    here = str(Path(__file__).resolve().parents[1])
+    path = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    with mock.patch.dict(os.environ, PYTHONPATH=path):
+        multiprocessing.forkserver.ensure_running()
+    return context
 
 
 def _rank_main(
@@ -79,8 +94,11 @@ def _rank_main(
     say(None, value)
     if not farewell:
         os._exit(0)
-    # multiprocessing ends a forked process by os._exit(): no finalizers, no destructors.
+    # End as a script does. multiprocessing would call os._exit(), which runs no finalizers, and holds
+    # on to the function, and so to everything in its module.
     os._exit = sys.exit  # type: ignore[assignment]
+    process: Any = multiprocessing.current_process()
+    process._target, process._args = None, ()
 
 
 def run(
@@ -96,8 +114,7 @@ def run(
     """Returns what each rank returned. A rank in `expected_to_die` returns None and may end as it
     likes. `group`: the function finds a process group. `farewell`: the ranks leave it together and
     end as scripts do; otherwise they end at once, without anything that runs at exit."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
+    context = _server()
     results = context.Queue()
     environment = {"GLOO_SOCKET_IFNAME": "lo", **os.environ}
     environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}

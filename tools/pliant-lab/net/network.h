@@ -92,7 +92,7 @@ class Network {
   std::vector<Path> paths_;
   DelayMatrix delays_;
   Deliver deliver_;
-  std::function<void(PacketBuffer)> recycle_ = [](PacketBuffer) {};
+  std::function<void(PacketBuffer)> recycle_ = [](const PacketBuffer&) {};
   Earliest<ShaperEvent> shaper_events_;
   Earliest<InFlight> in_flight_;
   std::uint64_t order_ = 0;
