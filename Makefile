@@ -2,7 +2,7 @@
 # The two commands: `make demo` and `make test`. Everything they need they set up.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build release smpi test test-dev test-slow test-sanitizers test-smpi demo bench evidence evidence-quick format lint clean
+.PHONY: help setup build release smpi test test-all test-rest test-sanitizers test-smpi demo bench evidence evidence-quick format lint clean
 
 # Where ccache is installed, presets and checkouts share what they compiled.
 ifneq ($(shell command -v ccache),)
@@ -18,34 +18,37 @@ setup:  ## install what is missing (Debian packages, .venv); quick when nothing 
 	@scripts/setup
 
 define build_preset
+	@echo "configuring build/$(1)"
+	@mkdir -p build
 	@cmake --preset $(1) > build/configure-$(1).log 2>&1 || { cat build/configure-$(1).log; exit 1; }
-	@cmake --build --preset $(1)
+	@cmake --build --preset $(1) $(2)
 endef
 
 build: setup  ## build the library, tools and tests into build/dev
-	@mkdir -p build
 	$(call build_preset,dev)
 
-test: test-dev test-smpi test-sanitizers  ## all tests but the slow ones, then the sanitizer runs
+# Tests say how much of a core they take, as PROCESSORS: 4 is one core, 1 is a test that mostly waits.
+JOBS := $(shell expr 4 \* $$(nproc))
 
-test-dev: build
-	ctest --preset dev -j 2 -LE slow
+test: setup  ## the most telling tests of every part: under 5 minutes once it is built
+	$(call build_preset,dev,--target quick_tests)
+	ctest --preset dev -j $(JOBS) -L quick
 
-test-slow: build  ## training on real data, installing with pip: minutes each
-	ctest --preset dev -L slow
+test-all: test test-rest test-smpi test-sanitizers  ## every test, in simulated time and under sanitizers too: about an hour
+
+test-rest: build
+	ctest --preset dev -j $(JOBS) -LE quick
 
 test-sanitizers: setup  ## unit and multirank tests under ASan + UBSan, then TSan
-	@mkdir -p build
 	$(call build_preset,asan)
-	ctest --preset asan -j 2
+	ctest --preset asan -j $(JOBS)
 	$(call build_preset,tsan)
-	ctest --preset tsan -j 2
+	ctest --preset tsan -j $(JOBS)
 
 test-smpi: smpi  ## in simulated time: does every schedule take what price() says
 	ctest --preset smpi
 
 release smpi: setup
-	@mkdir -p build
 	$(call build_preset,$@)
 
 demo: release  ## train a CNN on 4 emulated hosts while the network changes: plain DDP, then Pliant
@@ -66,13 +69,19 @@ evidence: release  ## time to accuracy against what people use: HOURS=8 at most,
 evidence-quick: release  ## its short form, under ten minutes
 	@PYTHONPATH=bench:build/release/python:python .venv/bin/python -m evidence --quick
 
-format:  ## clang-format everything in place
-	@git ls-files '*.h' '*.cc' | xargs clang-format -i
+RUFF := .venv/bin/ruff
+CXX_FILES := git ls-files '*.h' '*.cc'
+PYTHON_FILES := git ls-files '*.py' '*.pyi'
 
-lint: build  ## clang-format as a check, clang-tidy, layers
-	@git ls-files '*.h' '*.cc' | xargs clang-format --dry-run --Werror
-	@git ls-files 'pliant/*.cc' 'tools/*.cc' | xargs -P 2 -n 4 clang-tidy -p build/dev --quiet
+format: setup  ## clang-format and ruff format everything in place
+	@$(CXX_FILES) | xargs clang-format -i
+	@$(PYTHON_FILES) | xargs $(RUFF) format --quiet
+
+lint: build  ## formats as checks, clang-tidy on all C++, layers: takes a while
+	@$(CXX_FILES) | xargs clang-format --dry-run --Werror
+	@$(PYTHON_FILES) | xargs $(RUFF) format --quiet --check
 	@scripts/check_layers
+	@run-clang-tidy -p build/dev -quiet '^$(CURDIR)/(pliant|tools|tests|python|examples)/'
 
 clean:  ## remove what was built (not .venv)
 	rm -rf build

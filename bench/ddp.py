@@ -60,12 +60,12 @@ class HookTime:
         setattr(owner, name, timed)
 
     def watch_gradients(self) -> None:
-        from pliant import hook, watch
+        from pliant.ddp import backward_watch, hook
 
         self.watch(hook, "hook")
         for name in ("_before_forward", "_after_forward", "_after_step"):
-            self.watch(watch.Watch, name)
-        self.watch(watch._Once, "__call__")
+            self.watch(backward_watch.BackwardWatch, name)
+        self.watch(backward_watch._FirstGradient, "__call__")
 
 
 def overhead() -> None:

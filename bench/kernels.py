@@ -33,12 +33,9 @@ NAMED_ENTRIES = 25_600_000
 ENTRIES = {1 << 20: 41, NAMED_ENTRIES: 21, 200_000_000: 15}  # n -> repetitions
 DENSITIES = {"10%": 0.1, "1%": 0.01, "0.1%": 0.001}
 DISTRIBUTIONS = {"gaussian": 0, "laplace": 1}
-METHODS = {"exact": 0, "approx": 1, "layerwise": 2, "mstopk": 3}
+KINDS = ("exact", "update")  # of gradients, and of progress
 WARM_UP_STEPS = 4
 TARGETS = {  # at most, or at least for a speedup
-    "select_approx/density=10%": 1.25,
-    "select_approx/density=1%": 1.05,
-    "select_approx/density=0.1%": 1.05,
     "select_exact/density=1%": 1.25,
     "select_exact/density=0.1%": 1.25,
     "select_update/density=10%": 1.75,
@@ -68,7 +65,7 @@ def load() -> ctypes.CDLL:
         str(figures.ROOT / "build/release/pliant/compress/libpliant_select_bench.so")
     )
     signatures = {
-        "new": (Pointer, [ctypes.c_int, Size, Size]),
+        "new": (Pointer, [Size, Size]),
         "delete": (None, [Pointer]),
         "new_buffer": (Pointer, [Size]),
         "buffer_data": (Pointer, [Pointer]),
@@ -76,6 +73,7 @@ def load() -> ctypes.CDLL:
         "gradient_step": (ctypes.c_double, [Pointer, Pointer, Pointer, Size]),
         "progress_step": (ctypes.c_double, [Pointer, Pointer, Pointer, Pointer, Size]),
         "nth_element_step": (ctypes.c_double, [Pointer, Pointer, Pointer, Size, Size]),
+        "mstopk_step": (ctypes.c_double, [Pointer, Pointer, Pointer, Size, Size]),
         "kept": (Size, [Pointer]),
         "passes": (ctypes.c_int, [Pointer]),
         "put_back": (None, [Pointer, Pointer, Size]),
@@ -121,7 +119,7 @@ class Arrays:
 
     gradient: np.ndarray  # torch's memory
     copied: np.ndarray
-    residual: np.ndarray  # the engine's own memory
+    residual: np.ndarray  # the library's own memory
     parameters: np.ndarray  # the copy it works on
     reference: np.ndarray
 
@@ -148,8 +146,7 @@ Step = Callable[[], float]
 def steps(library: ctypes.CDLL, arrays: Arrays, method: str, keep: int) -> tuple[Step, Pointer]:
     """A function that runs one step on a residual of zeros and returns its seconds."""
     n = arrays.gradient.size
-    kind = "approx" if method == "update" else method
-    bench = library.new(METHODS[kind], n, keep)
+    bench = library.new(n, keep)
 
     def run() -> float:
         arrays.residual.fill(0)
@@ -229,10 +226,7 @@ def against_references(
         before = {name: reference() for name, reference in held_against.items()}
         seconds = run()
         assert library.passes(bench) == 1, "a step took a second pass"
-        assert abs(library.kept(bench) - keep) <= (0 if method == "exact" else 0.05 * keep + 200), (
-            library.kept(bench),
-            keep,
-        )
+        assert library.kept(bench) == keep, (library.kept(bench), keep)
         after = {name: reference() for name, reference in reversed(held_against.items())}
         for name in held_against:
             reference_seconds = 0.5 * (before[name] + after[name])
@@ -257,26 +251,28 @@ def bandwidths(against: Against, method: str, entries: int) -> list[figures.Figu
             "GB/s",
         )
         for name, samples in against.reference_seconds.items()
-        if method == "approx" or name == "floor"
+        if method == "exact" or name == "floor"
     ]
 
 
 def speedups(
     library: ctypes.CDLL, arrays: Arrays, density: float, repetitions: int
 ) -> dict[str, list[float]]:
-    """How many times as long the same exact selection takes with std::nth_element and in torch, in
-    turns with ours."""
+    """How many times as long the same selection takes with std::nth_element, with MSTopk and in
+    torch, in turns with ours."""
     n = arrays.gradient.size
     keep = round(density * n)
     run, bench = steps(library, arrays, "exact", keep)
-    slow: dict[str, list[float]] = {"nth_element": [], "torch_topk": []}
+    slow: dict[str, list[float]] = {"nth_element": [], "mstopk": [], "torch_topk": []}
     for _ in range(repetitions):
-        arrays.residual.fill(0)
-        nth_element = library.nth_element_step(
-            bench, arrays.gradient.ctypes.data, arrays.residual.ctypes.data, n, keep
-        )
         ours = run()
-        slow["nth_element"].append(nth_element / ours)
+        for name, step in (
+            ("nth_element", library.nth_element_step),
+            ("mstopk", library.mstopk_step),
+        ):
+            arrays.residual.fill(0)
+            seconds = step(bench, arrays.gradient.ctypes.data, arrays.residual.ctypes.data, n, keep)
+            slow[name].append(seconds / ours)
         with_torch = torch_step(arrays, keep)
         slow["torch_topk"].append(with_torch / (0.5 * (ours + run())))
     library.delete(bench)
@@ -318,7 +314,7 @@ def main() -> int:
                 continue
             arrays = Arrays.of(library, entries, number)
             for text, density in DENSITIES.items():
-                for method in ("approx", "exact", "update"):
+                for method in KINDS:
                     print(f"n={entries} {distribution} {text} {method}", file=sys.stderr)
                     against = against_references(library, arrays, method, density, repetitions)
                     for reference, samples in against.ratios.items():
@@ -332,8 +328,8 @@ def main() -> int:
                         if is_named:
                             named.append(figure)
                     if is_named and text == "1%":
-                        floors += bandwidths(against, method, entries) if method != "exact" else []
-                        if method == "approx":
+                        floors += bandwidths(against, method, entries)
+                        if method == "exact":
                             ratio = zip(
                                 against.reference_seconds["floor"],
                                 against.reference_seconds["memcpy"],
@@ -347,7 +343,9 @@ def main() -> int:
                                 )
                             )
             if is_named:
-                print(f"n={entries} {distribution} 1% nth_element and torch", file=sys.stderr)
+                print(
+                    f"n={entries} {distribution} 1% nth_element, mstopk and torch", file=sys.stderr
+                )
                 slow = speedups(library, arrays, DENSITIES["1%"], 15)
                 named += [
                     figures.spread(f"speedup_over_{name}", samples, "x")

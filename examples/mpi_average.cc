@@ -18,11 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "pliant/agree/handshake.h"
 #include "pliant/comm/mpi/session.h"
-#include "pliant/common/errors.h"
-#include "pliant/common/exit_code.h"
-#include "pliant/engine/engine.h"
+#include "pliant/pliant.h"
 
 namespace {
 

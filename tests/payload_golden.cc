@@ -37,8 +37,8 @@ Entries entries_of(Numbers& numbers, std::uint32_t length, std::size_t count) {
   return entries;
 }
 
-void print_case(const Envelope& envelope, Marks marks, Entries entries, bool first) {
-  const auto bytes = encoded(envelope, entries, marks);
+void print_case(const Envelope& envelope, SenderStatus status, Entries entries, bool first) {
+  const auto bytes = encoded(envelope, entries, status);
   std::string hex;
   for (const std::byte b : bytes) hex += fmt::format("{:02x}", static_cast<unsigned>(b));
   std::vector<std::uint32_t> value_bits;
@@ -50,13 +50,13 @@ void print_case(const Envelope& envelope, Marks marks, Entries entries, bool fir
       "{}\n {{\"indices\": [{}], \"value_bits\": [{}], \"contents\": {}, \"non_finite\": {}, "
       "\"refused\": {},\n  \"header\": ",
       first ? "" : ",", fmt::join(entries.indices, ", "), fmt::join(value_bits, ", "),
-      static_cast<int>(envelope.contents), marks.non_finite, marks.refused);
+      static_cast<int>(envelope.contents), status.non_finite, status.refused);
   fmt::print(
       "{{\"step\": {}, \"epoch\": {}, \"bucket\": {}, \"slice\": {}, \"sender\": {}, \"length\": "
       "{}, \"voted\": {}, \"unsent\": {}, "
       "\"vote\": {}}},\n  \"bytes\": \"{}\"}}",
       envelope.round, envelope.plan_version, envelope.bucket, envelope.slice, envelope.sender,
-      envelope.length, marks.voted, marks.unsent, marks.vote, hex);
+      envelope.length, status.voted, status.unsent, status.vote, hex);
 }
 
 void print_cases(std::uint32_t length, std::size_t count) {
@@ -76,12 +76,12 @@ void print_cases(std::uint32_t length, std::size_t count) {
                                 .length = length + number,
                                 .codes = {indices, values},
                                 .contents = contents};
-        const Marks marks{.non_finite = number % 4 == 1,
-                          .refused = empty,
-                          .unsent = 0.5F * static_cast<float>(number),
-                          .vote = 0.25F * static_cast<float>(number),
-                          .voted = static_cast<std::uint16_t>(60000 + number)};
-        print_case(envelope, marks, entries_of(numbers, envelope.length, empty ? 0 : count),
+        const SenderStatus status{.non_finite = number % 4 == 1,
+                                  .refused = empty,
+                                  .unsent = 0.5F * static_cast<float>(number),
+                                  .vote = 0.25F * static_cast<float>(number),
+                                  .voted = static_cast<std::uint16_t>(60000 + number)};
+        print_case(envelope, status, entries_of(numbers, envelope.length, empty ? 0 : count),
                    number == 0);
         ++number;
       }

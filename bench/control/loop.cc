@@ -99,11 +99,11 @@ Cost cost_of(int ranks, const plan::Link& link, std::size_t length, Seconds comp
     if (under_way.size() == 2) under_way.pop_front();
     const auto inputs = planner.inputs();
     Seconds wire{};
-    for (const model::Bucket& unit : model::units(plan, inputs)) {
+    for (const model::Bucket& group : model::groups(plan, inputs)) {
       const std::size_t kept = plan.scheme == plan::Scheme::kDense
-                                   ? unit.length
-                                   : plan::entries_of(plan.density, unit.length);
-      wire += book.weigh(plan, unit.length, kept, ranks).over(link);
+                                   ? group.length
+                                   : plan::entries_of(plan.density, group.length);
+      wire += book.weigh(plan, group.length, kept, ranks).over(link);
     }
     const double exchange = network.noisy(wire).value;
     const double gathered = network.took(control).value;

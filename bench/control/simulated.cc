@@ -14,7 +14,7 @@
 #include <random>
 #include <set>
 
-#include "bench/control/crew.h"
+#include "bench/control/simulated_ranks.h"
 #include "pliant/comm/mpi/session.h"
 #include "pliant/control/front.h"
 #include "pliant/planner/planner.h"
@@ -50,8 +50,9 @@ std::string exchange_of(plan::Plan plan) {
 
 class Trial {
  public:
-  Trial(Crew& crew, model::PriceBook& book, const plan::Link& truth, const Case& one, unsigned seed)
-      : crew_(crew), book_(book), truth_(truth), case_(one), random_(seed) {}
+  Trial(SimulatedRanks& ranks, model::PriceBook& book, const plan::Link& truth, const Case& one,
+        unsigned seed)
+      : ranks_(ranks), book_(book), truth_(truth), case_(one), random_(seed) {}
 
   json run() {
     execute_candidates();
@@ -76,7 +77,7 @@ class Trial {
 
  private:
   [[nodiscard]] model::Inputs told() const {
-    return {.world = plan::uniform_world(crew_.size(), truth_),
+    return {.world = plan::uniform_world(ranks_.size(), truth_),
             .buckets = {{case_.length, case_.compute}},
             .compute = case_.compute,
             .lanes = 0};
@@ -84,7 +85,7 @@ class Trial {
 
   void execute_candidates() {
     const control::Options options;
-    std::vector<plan::Plan> plans = plan::candidates(crew_.size(), options.candidates);
+    std::vector<plan::Plan> plans = plan::candidates(ranks_.size(), options.candidates);
     std::erase_if(plans, [&](const plan::Plan& plan) {
       const bool twin = plan.scheme == plan::Scheme::kShared &&
                         plan.leader == plan::Leader::kVar;  // the same messages as star
@@ -112,7 +113,7 @@ class Trial {
     if (fresh) {
       plan::Plan once = plan;
       once.every = 1;
-      for (const auto& record : crew_.run({once, case_.length, case_.compute, 1})) {
+      for (const auto& record : ranks_.run({once, case_.length, case_.compute, 1})) {
         found->second = std::max(found->second, static_cast<double>(record.wire[0]));
       }
     }
@@ -124,7 +125,7 @@ class Trial {
     Prediction predicted;
   };
   Found let_auto_find() {
-    planner::Planner planner({.ranks = crew_.size(), .lanes = 0}, {case_.length});
+    planner::Planner planner({.ranks = ranks_.size(), .lanes = 0}, {case_.length});
     std::map<std::string, std::vector<agree::Record>> seen;
     std::deque<std::vector<agree::Record>> under_way;
     plan::Plan plan;
@@ -138,7 +139,7 @@ class Trial {
       switches_ += round > 0 && next != plan ? 1 : 0;
       plan = next;
       auto& records = seen[to_string(plan)];
-      if (records.empty()) records = crew_.run({plan, case_.length, case_.compute, kRounds});
+      if (records.empty()) records = ranks_.run({plan, case_.length, case_.compute, kRounds});
       under_way.push_back(records);
       for (agree::Record& record : under_way.back()) record.step = round;
     }
@@ -158,7 +159,7 @@ class Trial {
     return errors;
   }
 
-  Crew& crew_;
+  SimulatedRanks& ranks_;
   model::PriceBook& book_;
   plan::Link truth_;
   Case case_;
@@ -177,9 +178,9 @@ Case parse_case(const std::string& text) {
 
 int run(int argc, char** argv) {
   const comm::mpi::Session session(&argc, &argv);
-  Crew crew(session.world(), session.world());
-  if (crew.rank() != 0) {
-    crew.serve();
+  SimulatedRanks ranks(session.world(), session.world());
+  if (ranks.rank() != 0) {
+    ranks.serve();
     return 0;
   }
   const plan::Link truth = plan::parse_link(argv[1]);
@@ -188,12 +189,12 @@ int run(int argc, char** argv) {
   json cases = json::array();
   for (int i = 3; i < argc; ++i)
     cases.push_back(
-        Trial(crew, book, truth, parse_case(argv[i]), seed + static_cast<unsigned>(i)).run());
-  const json document{{"ranks", crew.size()},
+        Trial(ranks, book, truth, parse_case(argv[i]), seed + static_cast<unsigned>(i)).run());
+  const json document{{"ranks", ranks.size()},
                       {"link", argv[1]},
-                      {"control_bytes", crew.control_bytes()},
+                      {"control_bytes", ranks.control_bytes()},
                       {"cases", cases}};
-  crew.dismiss();
+  ranks.dismiss();
   std::puts(document.dump().c_str());
   return 0;
 }

@@ -4,21 +4,15 @@
 #pragma once
 
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "pliant/comm/communicator.h"
+#include "pliant/common/errors.h"
 #include "pliant/plan/costs.h"
 
 namespace pliant::agree {
-
-// Ranks that must be alike are not. The text names the fact, two ranks and both values.
-class Disagreement : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 using Facts =
     std::vector<std::pair<std::string, std::string>>;  // name, value; neither has a line break

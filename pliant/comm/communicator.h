@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Messages between ranks, over an engine people already trust. Small on purpose: whoever wants a
-// new backend writes these eight functions and passes tests/conformance.
+// Communicator: messages between ranks over a backend such as MPI or Gloo. A new backend implements
+// these eight functions and passes tests/conformance.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ template <typename T>
   return {std::as_writable_bytes(buffer.span()), buffer.owner()};
 }
 
-// Floats to be summed, and whoever keeps them alive: as Region has it.
+// Floats to be summed, with the owner of their memory, as in Region.
 struct Floats {
   std::span<float> data;
   std::shared_ptr<const void> owner;
@@ -50,12 +50,12 @@ enum class Ticket : std::uint64_t {};
 
 // How long a wait may last, and where in an exchange it is.
 struct Patience {
-  std::optional<Seconds> deadline;  // none: for ever
+  std::optional<Seconds> deadline;  // nullopt = no deadline
   Place place;
 };
 
 struct Capabilities {
-  bool own_all_reduce = false;  // all_reduce() is the engine's own
+  bool own_all_reduce = false;  // the backend has an all_reduce()
   bool threads =
       false;  // several communicators of one process may be used from several threads at once
   bool simulated = false;  // time is simulated: nothing may poll, and only now() tells the time
@@ -63,8 +63,8 @@ struct Capabilities {
       false;  // wait() knows how long a received message was; otherwise whoever reads it must
 };
 
-// One rank's end. Used by one thread at a time. Every call throws CommError once one has thrown it:
-// the communicator is dead, and says so. Destroying it at any time is safe.
+// One rank's end of the messages. Used by one thread at a time. Once a call has thrown CommError
+// the communicator is dead: every later call throws it again. Destroying it at any time is safe.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -79,14 +79,13 @@ class Communicator {
 
   // Blocks until the message is done and returns its size. Throws CommError if the deadline passes
   // or the peer is gone. A message longer than its room is lost, and a size larger than the room is
-  // returned: the communicator lives on. An engine that does not tell lengths (capabilities)
+  // returned: the communicator lives on. A backend that does not tell lengths (capabilities)
   // returns the room's size for whatever it received: the message is at the front, what follows it
   // is anything. There a message longer than its room is the end, and not always a gentle one.
   virtual Bytes wait(Ticket ticket, const Patience& patience) = 0;
 
-  // The engine's own sum over all ranks, in place. Collective; blocks. ContractError if the engine
-  // has none, CommError as wait() has it (the peer is not known then); what is in `floats`
-  // afterwards is anything.
+  // The backend's own sum over all ranks, in place. Collective; blocks. ContractError if the
+  // backend has none. CommError as from wait(), without a peer; `floats` are undefined then.
   virtual void all_reduce(const Floats& floats, const Patience& patience) = 0;
 
   [[nodiscard]] virtual Capabilities capabilities() const = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Who holds everybody up. In a schedule of many hops a rank sees only that its neighbour stalls. A
-// rank that gives up leaves a word about whom it waited for; followed from one to the next, the
-// words lead to a rank that has left none.
+// Search for the rank that all others wait for. In a schedule of many hops a rank sees only that
+// its neighbour stalls. A rank that gives up writes down whom it waited for. Followed from one to
+// the next, these lines lead to a rank that has written none.
 #pragma once
 
 #include <optional>
@@ -13,10 +13,10 @@
 
 namespace pliant::comm {
 
-// The word that a rank leaves: one line, for people and for parse_wait().
+// The line that a rank writes when it gives up, for people and for parse_wait().
 struct Wait {
   int rank = -1;
-  int peer = -1;  // -1: everybody, in the engine's own all-reduce
+  int peer = -1;  // -1 = all ranks, in the backend's own all-reduce
   Place place;
 };
 [[nodiscard]] std::string to_string(
@@ -26,11 +26,11 @@ struct Wait {
 struct Findings {
   std::vector<Wait>
       trail;  // the waits that were followed, nearest first; the asker's own is the first
-  std::vector<int> silent;  // the ranks without a word that they lead to, ascending
+  std::vector<int> silent;  // the ranks without a line that they lead to, ascending
 };
 
-// Follows the waits from the asker on, each rank once. No silent rank: they go round in a circle,
-// or the asker left no word.
+// Follows the waits from the asker on, each rank once. Without a silent rank the waits form a
+// circle, or the asker wrote no line.
 [[nodiscard]] Findings follow(std::span<const Wait> waits, int asker, int size);
 
 // The failure with what was found: the culprit, if it is one rank, and the trail as advice.

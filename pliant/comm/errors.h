@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The world's failure while talking to a peer.
+// CommError: a message to or from a peer failed.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ struct Place {
 // What went wrong with which message. After it the communicator is dead.
 struct Failure {
   int rank = -1;
-  int peer = -1;  // -1: the engine's own all-reduce, where it is not known
+  int peer = -1;  // -1 in the backend's own all-reduce, where it is not known
   Bytes bytes;
   Place place;
   bool receiving = false;
   std::string reason;  // "no data for 12.4 s (deadline 12 s)"
   std::string advice;  // a second line, or nothing
   std::string name;    // the peer's, or nothing: a host, an address
-  // Who holds everybody up, where the others could be asked (comm/culprit.h); the peer may itself
-  // only wait for somebody.
+  // The rank that all others wait for, where the others could be asked (comm/culprit.h). The peer
+  // may itself only wait for another rank.
   std::optional<int> culprit;
 };
 

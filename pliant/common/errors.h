@@ -39,4 +39,10 @@ void require(bool holds, fmt::format_string<Args...> text, Args&&... args) {
   if (!holds) throw ContractError(fmt::format(text, std::forward<Args>(args)...));
 }
 
+// Ranks that must be alike differ. The text names the fact, two ranks and both values.
+class Disagreement : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 }  // namespace pliant

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Gain for many densities at once: which share of accumulated's energy the largest entries hold.
+// Gain curve: the share of accumulated's energy that the largest entries hold, for many densities.
 #pragma once
 
 #include <span>
@@ -15,8 +15,8 @@ struct GainPoint {
   double standard_error = 0;  // 0 where the gain is exact
 };
 
-// `picture` is that of the step in which `kept` (the values of each bucket's selection) were
-// selected. Exact where the kept entries suffice, that is at and below the density of the step;
+// `picture` is that of the round in which `kept` (the values of each bucket's selection) were
+// selected. Exact where the kept entries suffice, that is at and below the density of the round;
 // above it from the sample, scaled to the energy that was not kept. The truth is within 3 standard
 // errors, as far as normal errors go.
 [[nodiscard]] std::vector<GainPoint> gain_curve(const Picture& picture,

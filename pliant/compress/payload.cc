@@ -90,7 +90,7 @@ void require_encodable(const Envelope& envelope, std::size_t count,
   require_finite(values);
 }
 
-std::span<std::byte> write(const Envelope& envelope, Marks marks,
+std::span<std::byte> write(const Envelope& envelope, SenderStatus status,
                            std::span<const std::uint32_t> indices, std::span<float> values,
                            const OnDifferences& on_differences, std::span<std::byte> out) {
   const std::size_t count = has_values(envelope.contents) ? values.size() : indices.size();
@@ -99,16 +99,16 @@ std::span<std::byte> write(const Envelope& envelope, Marks marks,
   header.magic = kMagic;
   header.version = kPayloadVersion;
   header.flags = static_cast<std::uint8_t>(static_cast<unsigned>(envelope.contents) |
-                                           (marks.non_finite ? kNonFiniteBit : 0U) |
-                                           (marks.refused ? kRefusedBit : 0U));
+                                           (status.non_finite ? kNonFiniteBit : 0U) |
+                                           (status.refused ? kRefusedBit : 0U));
   header.step = envelope.round;
   header.epoch = envelope.plan_version;
   header.bucket = envelope.bucket;
   header.slice = envelope.slice;
   header.sender = static_cast<std::uint16_t>(envelope.sender);
-  header.voted = marks.voted;
-  header.unsent = energy_mark(marks.unsent);
-  header.vote = energy_mark(marks.vote);
+  header.voted = status.voted;
+  header.unsent = header_energy(status.unsent);
+  header.vote = header_energy(status.vote);
   header.length = envelope.length;
   header.count = static_cast<std::uint32_t>(count);
   std::byte* end = out.data() + sizeof(header);
@@ -227,11 +227,11 @@ void check_sizes(const WireHeader& header, const Envelope& expected, std::size_t
 
 }  // namespace
 
-float energy_mark(double energy) {
+float header_energy(double energy) {
   return energy < kLargest ? std::max(static_cast<float>(energy), 0.0F) : kLargest;
 }
 
-void merge(Marks& into, const Marks& other) {
+void merge(SenderStatus& into, const SenderStatus& other) {
   into.non_finite = into.non_finite || other.non_finite;
   into.refused = into.refused || other.refused;
   if (other.vote > into.vote || (other.vote == into.vote && other.voted < into.voted)) {
@@ -240,14 +240,14 @@ void merge(Marks& into, const Marks& other) {
   }
 }
 
-std::span<std::byte> encode(const Envelope& envelope, Marks marks,
+std::span<std::byte> encode(const Envelope& envelope, SenderStatus status,
                             std::span<const std::uint32_t> indices, std::span<float> values,
                             std::span<float> differences, std::span<std::byte> out) {
   const bool exact = envelope.codes.values == plan::ValueCode::kF32;
   require(differences.size() == values.size() || (differences.empty() && exact),
           "encode: {} differences for {} values", differences.size(), values.size());
   const auto payload = write(
-      envelope, marks, indices, values,
+      envelope, status, indices, values,
       [&](std::size_t begin, std::span<const float> part) {
         std::copy(part.begin(), part.end(), differences.begin() + begin);
       },
@@ -256,7 +256,7 @@ std::span<std::byte> encode(const Envelope& envelope, Marks marks,
   return payload;
 }
 
-std::span<std::byte> encode_giving_back(const Envelope& envelope, Marks marks,
+std::span<std::byte> encode_giving_back(const Envelope& envelope, SenderStatus status,
                                         std::span<const std::uint32_t> indices,
                                         std::span<float> values, std::span<float> residual,
                                         std::span<std::byte> out) {
@@ -265,7 +265,7 @@ std::span<std::byte> encode_giving_back(const Envelope& envelope, Marks marks,
   require(indices.size() == values.size() || !has_values(envelope.contents),
           "encode: {} indices for {} values", indices.size(), values.size());
   return write(
-      envelope, marks, indices, values,
+      envelope, status, indices, values,
       [&](std::size_t begin, std::span<const float> part) {
         put_back(residual, indices.subspan(begin, part.size()), part);
       },
@@ -287,11 +287,11 @@ Opened open(std::span<const std::byte> bytes, const Envelope& expected, std::siz
   check_expected(header, expected, judge);
   check_sizes(header, expected, most, judge);
   return {.envelope = expected,
-          .marks = {.non_finite = (header.flags & kNonFiniteBit) != 0,
-                    .refused = (header.flags & kRefusedBit) != 0,
-                    .unsent = header.unsent,
-                    .vote = header.vote,
-                    .voted = header.voted},
+          .status = {.non_finite = (header.flags & kNonFiniteBit) != 0,
+                     .refused = (header.flags & kRefusedBit) != 0,
+                     .unsent = header.unsent,
+                     .vote = header.vote,
+                     .voted = header.voted},
           .count = header.count,
           .index_stream = payload.subspan(sizeof(header), header.index_bytes()),
           .value_stream = payload.subspan(sizeof(header) + header.index_bytes()),
@@ -325,7 +325,7 @@ Decoded decode(std::span<const std::byte> bytes, const Envelope& expected,
   if (has_indices(expected.contents)) most = std::min(most, indices.size());
   if (has_values(expected.contents)) most = std::min(most, values.size());
   const Opened opened = open(bytes, expected, most);
-  return {.marks = opened.marks,
+  return {.status = opened.status,
           .indices = decode_indices(opened, indices),
           .values = decode_values(opened, values)};
 }

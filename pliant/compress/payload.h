@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A selection in wire form: a header of 64 bytes, an index stream, a value stream.
-// docs/formats/payload.md says every byte. Both sides know beforehand what a payload is for (its
-// Envelope): the sender writes it down, the receiver compares. Nothing here allocates; sizes come
-// from plan/code_sizes.h, memory from the caller.
+// Payload: a selection in wire form, with a header of 64 bytes, an index stream and a value stream.
+// docs/formats/payload.md describes every byte. Both sides know beforehand what a payload is for
+// (its Envelope): the sender writes it down, the receiver compares. Nothing here allocates; sizes
+// come from plan/code_sizes.h, memory from the caller.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace pliant::compress {
 
 inline constexpr std::uint8_t kPayloadVersion = 1;
 
-// What both sides agree on before a byte moves.
+// Identity of a payload, on which both sides agree before a byte moves.
 struct Envelope {
   std::uint64_t round = 0;
   std::uint32_t plan_version = 0;
@@ -34,28 +34,27 @@ struct Envelope {
 // completed it.
 inline constexpr std::uint32_t kAnySender = ~std::uint32_t{0};
 
-// What only the sender knows, besides its entries. Where payloads are added on the way, so are
-// these.
-struct Marks {
+// Status that the sender reports in the header, besides its entries. Where payloads are added on
+// the way, so are these.
+struct SenderStatus {
   bool non_finite = false;  // a contribution had an entry that is not finite; such an entry is
                             // never among the values
   bool refused = false;     // somebody refused what it was sent: the exchange has failed
   float unsent = 0;         // energy that was accumulated and not sent
   float vote = 0;  // for the next leader: the energy of the largest entries of rank `voted`
   std::uint16_t voted = 0;
-  bool operator==(const Marks&) const = default;
+  bool operator==(const SenderStatus&) const = default;
 };
 
-// An energy as a mark: what a header can say, from 0 to the largest float. Marks hold nothing else,
-// so that what a rank thinks of itself is what the others read.
-[[nodiscard]] float energy_mark(double energy);
+// An energy as a header can hold it, from 0 to the largest float. A SenderStatus has no other
+// energies, so that a rank uses of itself what the others read.
+[[nodiscard]] float header_energy(double energy);
 
-// Either's flags and the larger vote (the lower rank's of equals), however often they meet. What
-// was not sent is a sum, which the one who adds payloads forms with them.
-void merge(Marks& into, const Marks& other);
+// Sets the flags that either has and takes the larger vote (the lower rank's of equals). Merging
+// twice changes nothing. `unsent` is not merged: the rank that adds payloads sums it.
+void merge(SenderStatus& into, const SenderStatus& other);
 
-// A payload that must not be used. field() is the name docs/formats/payload.md has for what is
-// wrong with it.
+// A payload that must not be used. field() names the wrong field as docs/formats/payload.md does.
 class PayloadError : public std::runtime_error {
  public:
   PayloadError(std::string field, const std::string& text)
@@ -71,8 +70,8 @@ class CorruptPayload : public PayloadError {
   using PayloadError::PayloadError;
 };
 
-// In good order, but not the one that was expected: another plan version, step, sender, version,
-// ... The text has both values.
+// A valid payload, but not the expected one: another plan version, round, sender, format version
+// and so on. The text has both values.
 class PayloadMismatch : public PayloadError {
   using PayloadError::PayloadError;
 };
@@ -86,14 +85,14 @@ class PayloadMismatch : public PayloadError {
 // difference, exactly. `differences` may be empty with f32, which takes nothing away.
 // Contents::kIndices: values and differences are empty. Contents::kValues: indices may be empty;
 // they are not written.
-std::span<std::byte> encode(const Envelope& envelope, Marks marks,
+std::span<std::byte> encode(const Envelope& envelope, SenderStatus status,
                             std::span<const std::uint32_t> indices, std::span<float> values,
                             std::span<float> differences, std::span<std::byte> out);
 
 // The same, and each difference is added to residual[index] at once. The sum is exact wherever the
 // residual was zero, as it is at entries that a selection has just taken out; one that would
 // overflow stays at the largest finite number. `indices` are needed also with Contents::kValues.
-std::span<std::byte> encode_giving_back(const Envelope& envelope, Marks marks,
+std::span<std::byte> encode_giving_back(const Envelope& envelope, SenderStatus status,
                                         std::span<const std::uint32_t> indices,
                                         std::span<float> values, std::span<float> residual,
                                         std::span<std::byte> out);
@@ -104,7 +103,7 @@ std::span<std::byte> encode_giving_back(const Envelope& envelope, Marks marks,
 // Refers to the bytes.
 struct Opened {
   Envelope envelope;
-  Marks marks;
+  SenderStatus status;
   std::uint32_t count = 0;
   std::span<const std::byte> index_stream;
   std::span<const std::byte> value_stream;
@@ -129,7 +128,7 @@ std::span<std::uint32_t> decode_indices(const Opened& opened, std::span<std::uin
 std::span<float> decode_values(const Opened& opened, std::span<float> out);
 
 struct Decoded {
-  Marks marks;
+  SenderStatus status;
   std::span<std::uint32_t> indices;
   std::span<float> values;
 };

@@ -58,7 +58,7 @@ void expect_round_trip(const Envelope& envelope, Entries entries) {
   Entries read{std::vector<std::uint32_t>(entries.indices.size()),
                std::vector<float>(entries.values.size())};
   const Decoded decoded = decode(bytes, envelope, read.indices, read.values);
-  ASSERT_EQ(decoded.marks, Marks{.non_finite = true});
+  ASSERT_EQ(decoded.status, SenderStatus{.non_finite = true});
   if (envelope.contents != Contents::kValues) {
     ASSERT_EQ(read.indices, entries.indices) << name(envelope.codes);
   }
@@ -124,7 +124,7 @@ TEST(Payload, WithoutEntriesIsItsHeader) {
     EXPECT_EQ(bytes.size(), plan::kPayloadHeaderBytes);
     const Opened opened = open(bytes, envelope_of(1'000'000, codes), 0);
     EXPECT_EQ(opened.count, 0U);
-    EXPECT_EQ(opened.marks, Marks{.refused = true});
+    EXPECT_EQ(opened.status, SenderStatus{.refused = true});
   }
 }
 
@@ -508,13 +508,13 @@ TEST(Refusal, EncodingWhatCannotBeASelectionChangesNothing) {
   EXPECT_THROW(encode(envelope, {}, std::vector<std::uint32_t>{1}, values, {}, out), ContractError);
 }
 
-TEST(Marks, MergeAsTheirPayloadsAreAdded) {
-  Marks marks{.unsent = 1, .vote = 2, .voted = 7};
-  merge(marks, {.non_finite = true, .unsent = 3, .vote = 2, .voted = 3});
-  EXPECT_EQ(marks, (Marks{.non_finite = true, .unsent = 1, .vote = 2, .voted = 3}));
-  merge(marks, {.refused = true, .vote = 5, .voted = 9});
-  EXPECT_EQ(marks,
-            (Marks{.non_finite = true, .refused = true, .unsent = 1, .vote = 5, .voted = 9}));
+TEST(SenderStatus, MergeAsTheirPayloadsAreAdded) {
+  SenderStatus status{.unsent = 1, .vote = 2, .voted = 7};
+  merge(status, {.non_finite = true, .unsent = 3, .vote = 2, .voted = 3});
+  EXPECT_EQ(status, (SenderStatus{.non_finite = true, .unsent = 1, .vote = 2, .voted = 3}));
+  merge(status, {.refused = true, .vote = 5, .voted = 9});
+  EXPECT_EQ(status, (SenderStatus{
+                        .non_finite = true, .refused = true, .unsent = 1, .vote = 5, .voted = 9}));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr double kSlopeFrom = 0.8;
 // Fewer tops than this say too little about a slope.
 constexpr std::size_t kFewestTops = 64;
 
-// Kept from call to call, so that steps do not allocate.
+// Kept from call to call, so that rounds do not allocate.
 std::vector<float>& scratch() {
   thread_local std::vector<float> memory;
   return memory;
@@ -44,6 +44,15 @@ bool slope_is_known(const Picture& picture) {
   return picture.tops.size() >= kFewestTops &&
          largest(picture.tops, kSlopeFrom * static_cast<double>(picture.tops.size())) >
              picture.threshold;
+}
+
+// The power of the threshold by which counts fall, close to it: read off the tops, between the
+// extremes seen in practice.
+double power_at(const Picture& picture) {
+  constexpr double kLowest = 1, kHighest = 16;
+  const float inner = largest(picture.tops, kSlopeFrom * static_cast<double>(picture.tops.size()));
+  return std::clamp(std::log(kSlopeFrom) / std::log(double{picture.threshold} / double{inner}),
+                    kLowest, kHighest);
 }
 
 // The entries above the threshold are known; those still missing are looked for among the sampled
@@ -86,16 +95,6 @@ float threshold_for(const Picture& picture, double target) {
   return std::max(threshold, std::numeric_limits<float>::denorm_min());
 }
 
-// Read off the tops. Between the extremes seen in practice, and a cautious middle where nothing is
-// known.
-double power_at(const Picture& picture) {
-  constexpr double kLowest = 1, kHighest = 16, kUnknown = 4;
-  if (!slope_is_known(picture)) return kUnknown;
-  const float inner = largest(picture.tops, kSlopeFrom * static_cast<double>(picture.tops.size()));
-  return std::clamp(std::log(kSlopeFrom) / std::log(double{picture.threshold} / double{inner}),
-                    kLowest, kHighest);
-}
-
 float Tracker::aim(double target) {
   target_ = target;
   aimed_ =
@@ -108,9 +107,9 @@ float Tracker::aim(double target) {
   return aimed_;
 }
 
-// A drift moves the count by the same factor every step: an error beyond the noise of counting (3 /
-// sqrt(k)) is believed at once, a smaller one by a tenth. A count off by more than a factor of two
-// is a jump, not a drift.
+// A drift moves the count by the same factor every round: an error beyond the noise of counting (3
+// / sqrt(k)) is believed at once, a smaller one by a tenth. A count off by more than a factor of
+// two is a jump, not a drift.
 void Tracker::learn(Picture& picture) {
   std::swap(picture_, picture);
   if (aimed_ == 0 || picture_.above == 0 || picture_.threshold != aimed_) {

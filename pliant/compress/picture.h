@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the last step told about magnitudes: exactly how many entries are above a threshold, with
-// some of them, and a sample of all entries. From it come the next step's threshold (Tracker) and
-// the gain curve (gain.h).
+// Picture of the magnitudes that a round accumulated: exactly how many entries are above a
+// threshold, with some of them, and a sample of all entries. It gives the next round's threshold
+// (Tracker) and the gain curve (gain.h).
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,13 @@ inline constexpr std::uint32_t kSamplePeriod = 256;
 inline constexpr std::size_t kSmallestSample = 16'384;
 
 // Entries above the threshold that are remembered, evenly spread. The count at a threshold 5 %
-// denser or sparser is then known to 0.3 % (sqrt(0.05 * 0.95 / 4096)), far inside the 5 % that
-// approximate selection promises.
+// denser or sparser is then known to 0.3 % (sqrt(0.05 * 0.95 / 4096)).
 inline constexpr std::size_t kTops = 4096;
 
 [[nodiscard]] std::uint32_t sample_period(std::size_t entries);
 
 struct Picture {
-  std::size_t entries = 0;  // that it is about; 0: nothing seen yet
+  std::size_t entries = 0;  // pictured; 0 before the first round
   double energy = 0;        // of all of them
   float threshold = std::numeric_limits<float>::infinity();
   std::size_t above = 0;      // entries at or above the threshold, exactly
@@ -40,35 +39,28 @@ struct Picture {
 
   // Empty again, with the memory it has.
   void clear();
-  bool operator==(const Picture&) const = default;
 };
 
 // The threshold that `target` entries of the pictured ones reach: from the tops where they reach
 // far enough, else from the sample. Never zero: an entry that is zero is not worth sending.
 [[nodiscard]] float threshold_for(const Picture& picture, double target);
 
-// By which power of the threshold counts fall, close to it.
-[[nodiscard]] double power_at(const Picture& picture);
-
-// Follows the threshold from step to step: where the last picture puts it, and lower if it has been
-// falling. It does not run ahead of a rising one: aiming low costs a trim, aiming high a second
-// pass. Plain values: copying one is saving it.
+// Threshold of one bucket, followed from round to round: where the last picture puts it, and lower
+// if it has been falling. It does not run ahead of a rising one: aiming low costs a trim, aiming
+// high a second pass.
 class Tracker {
  public:
-  // The threshold to use for the next step, 0 if nothing is known yet.
+  // The threshold to use for the next round, 0 if nothing is known yet.
   [[nodiscard]] float aim(double target);
 
-  // What the step with that threshold, or one that only accumulated, turned out to be. Takes the
+  // The picture of the round with that threshold, or of one that only accumulated. Takes the
   // picture and leaves the one before it, whose memory the next can use.
   void learn(Picture& picture);
 
-  [[nodiscard]] const Picture& picture() const { return picture_; }
-  bool operator==(const Tracker&) const = default;
-
  private:
   Picture picture_;
-  double trend_ = 0;   // of the logarithm of the threshold, per step
-  float aimed_ = 0;    // threshold of the step under way, 0 if it had none
+  double trend_ = 0;   // of the logarithm of the threshold, per round
+  float aimed_ = 0;    // threshold of the round under way, 0 if it had none
   double target_ = 0;  // entries it was meant to select
 };
 

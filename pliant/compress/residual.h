@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a rank has not sent yet, one float for each of its entries. Whoever drops or rounds a number
-// adds it here.
+// Residual: what a rank has accumulated and not sent, one float for each entry. A rank that drops
+// or rounds a number adds the difference to its residual.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ class Residual {
   Buffer<float> entries_;
 };
 
-// values[j] = what residual has at indices[j], and has no longer: what a rank that follows a
-// leader's indices sends.
+// Moves residual[indices[j]] to values[j] and leaves zero there: the values that a rank sends which
+// follows a leader's indices.
 void take_out(std::span<float> residual, std::span<const std::uint32_t> indices,
               std::span<float> values);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Selection against copies, against the least that memory has to move, and against
-// std::nth_element, as a small C interface: bench/kernels.py calls it, and torch, in turns within
+// Selection against copies, against the least that memory has to move, against std::nth_element and
+// against MSTopk, as a small C interface: bench/kernels.py calls it, and torch, in turns within
 // one process. Every call works on memory given by the caller, which has been touched before.
 #include <algorithm>
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "bench/published/mstopk.h"
 #include "pliant/common/buffer.h"
 #include "pliant/common/processor_time.h"
 #include "pliant/compress/data.h"
@@ -34,12 +35,9 @@ double time_of(Work work) {
   return seconds() - start;
 }
 
-// A bucket, its selector, and what it has selected. The approximate selector gets a quota it does
-// not reach: trimming is not part of its usual step.
+// The selector of one bucket, with its last selection.
 struct Bench {
-  Bench(Method method, std::size_t entries, std::size_t keep) : selector(method, {entries}) {
-    selector.aim({{.keep = keep, .quota = std::min(entries, 2 * keep)}});
-  }
+  Bench(std::size_t entries, std::size_t keep) : selector({entries}) { selector.aim({keep}); }
 
   Selector selector;
   Selection selection;
@@ -52,8 +50,8 @@ struct Bench {
 
 extern "C" {
 
-Bench* pliant_bench_new(int method, std::size_t entries, std::size_t keep) {
-  return std::make_unique<Bench>(static_cast<Method>(method), entries, keep).release();
+Bench* pliant_bench_new(std::size_t entries, std::size_t keep) {
+  return std::make_unique<Bench>(entries, keep).release();
 }
 
 // Memory as the library allocates what is its own: residuals, bases.
@@ -73,7 +71,7 @@ double pliant_bench_gradient_step(Bench* bench, const float* gradient, float* re
   return time_of([&] {
     bench->passes =
         bench->selector.select(0, Gradient{{gradient, n}}, {residual, n}, bench->selection).passes;
-    bench->selector.end_step();
+    bench->selector.end_round();
   });
 }
 
@@ -84,7 +82,7 @@ double pliant_bench_progress_step(Bench* bench, float* parameters, const float* 
         bench->selector
             .select(0, Progress{{parameters, n}, {reference, n}}, {residual, n}, bench->selection)
             .passes;
-    bench->selector.end_step();
+    bench->selector.end_round();
   });
 }
 
@@ -145,6 +143,15 @@ double pliant_bench_nth_element_step(Bench* bench, const float* gradient, float*
       residual[i] = 0;
     }
     bench->selection.resize(kept);
+  });
+}
+
+// The same step with MSTopk's selection.
+double pliant_bench_mstopk_step(Bench* bench, const float* gradient, float* residual, std::size_t n,
+                                std::size_t keep) {
+  return time_of([&] {
+    for (std::size_t i = 0; i < n; ++i) residual[i] += gradient[i];
+    pliant::bench::mstopk({residual, n}, keep, bench->selection);
   });
 }
 

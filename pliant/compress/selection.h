@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A selection: ascending indices within a bucket, and their values. It owns its memory and keeps it
-// from step to step, so that after the first few steps nothing is allocated.
+// Selection: ascending indices within a bucket, and their values. It owns its memory and keeps it
+// from round to round, so that after the first few rounds nothing is allocated.
 #pragma once
 
 #include <cstddef>

@@ -1,28 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Picks, from accumulated, what is sent. One Selector serves the buckets of one model, step after
-// step:
+// Selection of the largest accumulated entries, with error feedback. One Selector serves the
+// buckets of one exchange, round after round:
 //
-//   Selector selector(Method::kApproximate, bucket_sizes);
-//   selector.aim(amounts);                                  // when the plan changes
+//   Selector selector(bucket_sizes);
+//   selector.aim(keep);                                     // when the density changes
 //   for each bucket: selector.select(b, Gradient{gradient}, residual, selection);
-//   selector.end_step();
+//   selector.end_round();
 //
 // Each select() adds the contribution to the residual, takes the selected entries out of it and
-// leaves all others in it, nearly always in a single pass over memory. After the first few steps
-// nothing is allocated.
-//
-// * exact: exactly `keep` entries of each bucket, the largest by the total order of trim.h. The
-// pass uses a threshold aimed
-//   low by 2.5 standard errors of the sample, then trims. Whatever the data do, the result is
-//   exact, after at most 2 passes.
-// * approximate: one threshold for all buckets, so that selection is over the whole model although
-// buckets come one by one.
-//   The total is within 5 % of the sum of `keep` from the fourth step on, if that is at least
-//   5,000, also while the distribution drifts: steering.h corrects the threshold within a step. (A
-//   jump in scale costs another three steps.) No bucket exceeds its quota.
-// * layerwise, mstopk: the baselines of the field. Layer-wise top-k is exact within each layer.
-// MSTopk finds a threshold by
-//   25 rounds of bisection between mean and largest magnitude, each a pass over memory.
+// leaves all others in it. It selects exactly `keep` entries: the largest by the total order of
+// trim.h. The pass over memory uses a threshold from the last round, aimed low by 2.5 standard
+// errors of the sample, and trims what is too much. If the threshold was too high after all, a
+// second pass finds the rest. After the first few rounds nothing is allocated.
 //
 // Used by one thread at a time. Never reads a clock; the same inputs give the same bits.
 #pragma once
@@ -30,119 +19,61 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <variant>
 #include <vector>
 
+#include "pliant/compress/contribution.h"
 #include "pliant/compress/picture.h"
 #include "pliant/compress/selection.h"
-#include "pliant/compress/steering.h"
 #include "pliant/kernels/select.h"
 
 namespace pliant::compress {
 
-enum class Method : std::uint8_t { kExact, kApproximate, kLayerwise, kMsTopk };
-
-// What a rank adds. Progress is parameters - reference; afterwards parameters = reference, and the
-// caller adds what it sends, as receivers decode it, to both at the selected indices.
-struct Gradient {
-  std::span<const float> values;
-};
-struct Progress {
-  std::span<float> parameters;
-  std::span<const float> reference;
-};
-using Contribution = std::variant<Gradient, Progress>;
-
-// How much of one bucket is wanted.
-struct Amount {
-  std::size_t keep = 0;  // at most the bucket's size
-  // No selection is larger; approximate only. The other methods never exceed `keep`, but for
-  // layer-wise, which takes at least one entry of each layer.
-  std::size_t quota = 0;
-};
-
 struct Outcome {
-  kernels::Tally tally;     // of accumulated and of what is finally kept
-  std::size_t trimmed = 0;  // entries at or above the threshold that went back to the residual
-  int passes = 0;           // over all entries of the bucket
+  kernels::Tally tally;  // of accumulated and of what is finally kept
+  int passes = 0;        // over all entries of the bucket: 1, rarely 2
 };
 
 class Selector {
  public:
-  // Indices are 32 bits: no bucket has more than 2^32 entries. Layer-wise, `layers` are the sizes
-  // of each bucket's layers, in order, and add up to the bucket's size.
-  Selector(Method method, std::vector<std::size_t> bucket_sizes,
-           std::vector<std::vector<std::size_t>> layers = {});
+  // Indices are 32 bits: no bucket has more than 2^32 entries.
+  explicit Selector(std::vector<std::size_t> bucket_sizes);
 
-  // From the next step on, this much of each bucket.
-  void aim(std::vector<Amount> amounts);
+  // From the next round on, keep[b] entries of bucket b.
+  void aim(std::vector<std::size_t> keep);
 
   // Replaces `out`. The residual must be finite and stays so.
   Outcome select(std::size_t bucket, const Contribution& contribution, std::span<float> residual,
                  Selection& out);
 
-  // The same without selecting, for ranks that follow a leader's indices: they sample, since they
-  // lead soon.
+  // The same without selecting, for ranks that follow a leader's indices. They sample too, since
+  // they lead soon.
   Outcome accumulate(std::size_t bucket, const Contribution& contribution,
                      std::span<float> residual);
 
-  // After all buckets of a step: what they showed becomes the next step's threshold.
-  void end_step();
+  // After all buckets of a round: its magnitudes give the next round's thresholds.
+  void end_round();
 
-  // What the last step showed of the whole model, for the gain curve.
-  [[nodiscard]] const Picture& picture() const { return model_.picture(); }
-
-  // Between steps. A selector that gets back its state goes on as if it had never stopped, bit for
-  // bit.
-  struct State {
-    Tracker model;
-    std::vector<Tracker> parts;
-    Steering steering;
-    bool operator==(const State&) const = default;
-  };
-  [[nodiscard]] State state() const { return {model_, trackers_, steering_}; }
-  void restore(State state);
+  // Magnitudes of all buckets in the last round, for the gain curve.
+  [[nodiscard]] const Picture& picture() const { return picture_; }
 
  private:
-  struct Part {  // entries selected together: a bucket, or one of its layers
-    std::size_t first = 0;
-    std::size_t size = 0;
-    std::size_t tracker = 0;
-    std::size_t segment = 0;  // number of its first segment among all of the model's
-  };
-  class Sweep;
+  void begin(std::size_t bucket, const Contribution& contribution, std::span<float> residual);
+  kernels::Tally sampled_pass(std::size_t first, std::size_t count,
+                              const Contribution& contribution, std::span<float> residual,
+                              const kernels::Criterion& criterion, const kernels::Room& room);
+  void add_to_picture(std::size_t entries, const kernels::Tally& tally, float complete_from);
 
-  Outcome select_exact(const Part& part, std::size_t keep, const Contribution& contribution,
-                       std::span<float> residual, Selection& out);
-  Outcome select_approximate(std::size_t bucket, const Contribution& contribution,
-                             std::span<float> residual, Selection& out);
-  Outcome select_layerwise(std::size_t bucket, const Contribution& contribution,
-                           std::span<float> residual, Selection& out);
-  Outcome select_mstopk(std::size_t bucket, const Contribution& contribution,
-                        std::span<float> residual, Selection& out);
-  void begin_step();
-  void count_segments(const Part& part, const Selection& selection);
-  void only_tops_from(float threshold);
+  std::vector<std::size_t> sizes_;
+  std::vector<std::size_t> keep_;
+  std::size_t segment_;            // entries of a segment
+  std::uint32_t period_;           // entries for each one that is sampled
+  std::vector<Tracker> trackers_;  // the threshold of each bucket
+  Picture picture_;                // of all buckets, in the last round
 
-  Method method_;
-  std::vector<Part> buckets_;
-  std::vector<std::vector<Part>> layers_;  // layer-wise only
-  std::vector<Amount> amounts_;
-  std::size_t entries_ = 0;
-  std::size_t keep_ = 0;  // of the whole model
-
-  std::size_t segment_ = 0;        // entries of a segment
-  std::size_t segments_ = 0;       // of all buckets
-  Steering steering_;              // approximate only
-  Tracker model_;                  // of all buckets together
-  std::vector<Tracker> trackers_;  // of each part, where parts have thresholds of their own
-  bool step_begun_ = false;
-  float threshold_ = 0;     // of the model, as the step under way began
-  bool cut_short_ = false;  // some bucket held more than it had room for
-  bool selected_ = false;   // some bucket did, not only accumulate
-  Picture pending_;         // what its buckets have shown so far
-  std::vector<Picture> pending_parts_;
-  Selection layer_;  // scratch
+  // The round under way.
+  bool begun_ = false;
+  Picture pending_;  // of all buckets so far
+  std::vector<Picture> pending_buckets_;
 };
 
 }  // namespace pliant::compress

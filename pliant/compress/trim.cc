@@ -84,7 +84,7 @@ void drop_last_equals(Selection& selection, std::size_t count, std::uint32_t bit
 constexpr std::size_t kScouts = 1024;
 constexpr double kDeviations = 4;
 
-// Kept from call to call, so that steps do not allocate.
+// Kept from call to call, so that rounds do not allocate.
 struct Scratch {
   std::vector<float> scouts;
   std::vector<float> inside;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "pliant/common/errors.h"
+#include "tests/support/matches.h"
 
 namespace pliant::control {
 namespace {

@@ -187,6 +187,14 @@ const std::vector<Dial>& dials() {
   return all;
 }
 
+std::vector<std::string> dial_names() {
+  std::vector<std::string> names;
+  for (const Dial& each : dials()) {
+    if (each.who == For::kUsers) names.push_back(each.name);
+  }
+  return names;
+}
+
 const Dial& dial(std::string_view name) {
   const auto found = std::ranges::find(dials(), name, &Dial::name);
   require(found != dials().end(), "there is no dial '{}'", name);
@@ -195,13 +203,8 @@ const Dial& dial(std::string_view name) {
 
 void turn_dial(Options& options, std::string_view name, double value) {
   const auto found = std::ranges::find(dials(), name, &Dial::name);
-  if (found == dials().end()) {
-    std::vector<std::string> shown;
-    for (const Dial& each : dials()) {
-      if (each.who == For::kUsers) shown.push_back(each.name);
-    }
-    throw InputError(fmt::format("there is no dial '{}'{}", name, suggestion(name, shown)));
-  }
+  if (found == dials().end())
+    throw InputError(fmt::format("there is no dial '{}'{}", name, suggestion(name, dial_names())));
   const bool fits = std::isfinite(value) && value >= found->least && value <= found->most &&
                     (!found->whole || value == std::floor(value));
   if (!fits) {

@@ -34,6 +34,9 @@ struct Dial {
 // All of them; those for users come first.
 [[nodiscard]] const std::vector<Dial>& dials();
 
+// The names of those for users.
+[[nodiscard]] std::vector<std::string> dial_names();
+
 // ContractError if there is none of that name.
 [[nodiscard]] const Dial& dial(std::string_view name);
 

@@ -52,6 +52,7 @@ double other_value(const Dial& dial, const Options& options) {
 
 TEST(Dials, EveryOneShowsWhatItSets) {
   std::set<std::string> names;
+  ASSERT_FALSE(dials().empty());
   for (const Dial& dial : dials()) {
     Options options;
     const std::string before = dial.value(options);

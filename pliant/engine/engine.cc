@@ -103,7 +103,7 @@ void Parts::set_plan(const plan::Pins& pins) {
       .drift = options.drift,
       .drag = options.drag,
       .log = [this](Severity severity, std::string_view text) { services.say(severity, text); },
-      .front = true};
+      .front = !options.run_log.path.empty()};
   const auto& capabilities = services.lanes.front()->communicator().capabilities();
   setup.control.candidates = {.updates = options.updates,
                               .backend_all_reduce = capabilities.own_all_reduce,

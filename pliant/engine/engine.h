@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "pliant/comm/communicator.h"
+#include "pliant/common/errors.h"
 #include "pliant/engine/gradients.h"
 #include "pliant/engine/notes.h"
 #include "pliant/engine/options.h"
@@ -105,6 +106,7 @@ class Engine {
   Notes log_;
 };
 
+using pliant::Disagreement;  // thrown by all ranks together
 using Model = ModelTensors;  // its name in version 0.1
 
 }  // namespace pliant::engine

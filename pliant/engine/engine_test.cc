@@ -12,7 +12,6 @@
 #include <random>
 #include <utility>
 
-#include "pliant/agree/handshake.h"
 #include "pliant/common/errors.h"
 #include "tests/support/run_engines.h"
 
@@ -67,9 +66,9 @@ void submit_in_buckets(Engine& engine, Tensors& tensors, std::uint64_t seed) {
         std::min<std::ptrdiff_t>(order.end() - next, 1 + static_cast<std::ptrdiff_t>(random() % 3));
     for (std::ptrdiff_t i = 0; i < count; ++i, ++next)
       submission.pieces.push_back({*next, tensors[static_cast<std::size_t>(*next)]});
-    engine.submit(std::move(submission));
+    engine.gradients().submit(std::move(submission));
   }
-  engine.end_step();
+  engine.gradients().end_step();
 }
 
 double sum(const Tensors& tensors) {
@@ -393,9 +392,9 @@ TEST(Engine, ClipsByTheLastNormThatWasFinite) {
     EXPECT_NEAR(norm_after(200.0F), 1, 1e-3) << "so does the second";
     EXPECT_NEAR(norm_after(100.0F), 0.5, 1e-3) << "by the norm before, which was twice as large";
     EXPECT_TRUE(std::isnan(norm_after(std::numeric_limits<float>::quiet_NaN())));
-    engine.rescale(
+    engine.gradients().rescale(
         1 / 1024.0);  // as a scaler does that has seen it; what the void left in the residual is 0
-    engine.set_clip_norm(1 / 1024.0);
+    engine.gradients().set_clip_norm(1 / 1024.0);
     EXPECT_NEAR(norm_after(100.0F / 1024) * 1024, 1, 1e-3) << "in other units";
   });
 }
@@ -418,8 +417,8 @@ TEST(Engine, AnEarlierAverageThatAVoidSpoilsGoesBackToTheResidual) {
     Submission submission;
     for (std::size_t p = 0; p < kSizes.size(); ++p)
       submission.pieces.push_back({static_cast<int>(p), mine[p], average[p]});
-    engine.submit(std::move(submission));
-    engine.end_step();
+    engine.gradients().submit(std::move(submission));
+    engine.gradients().end_step();
     const auto after = engine.state().residual;
     for (std::size_t p = 0; p < kSizes.size(); ++p) {
       for (std::size_t i = 0; i < kSizes[p]; ++i)
@@ -521,11 +520,11 @@ TEST(Engine, RefusesWhatIsNotAStep) {
   run_engines("misuse", 1, 0, [&](int, Communicators communicators) {
     Engine engine(std::move(communicators), parameters(), options("gradients dense"));
     Tensors mine = random_gradient(0, 0);
-    EXPECT_THROW(engine.submit({.pieces = {{7, mine[0]}}}), ContractError);
-    EXPECT_THROW(engine.submit({.pieces = {{0, mine[1]}}}), ContractError);
-    engine.submit({.pieces = {{0, mine[0]}}});
-    EXPECT_THROW(engine.submit({.pieces = {{0, mine[0]}}}), ContractError);
-    EXPECT_THROW(engine.end_step(), ContractError);
+    EXPECT_THROW(engine.gradients().submit({.pieces = {{7, mine[0]}}}), ContractError);
+    EXPECT_THROW(engine.gradients().submit({.pieces = {{0, mine[1]}}}), ContractError);
+    engine.gradients().submit({.pieces = {{0, mine[0]}}});
+    EXPECT_THROW(engine.gradients().submit({.pieces = {{0, mine[0]}}}), ContractError);
+    EXPECT_THROW(engine.gradients().end_step(), ContractError);
   });
 }
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "pliant/agree/handshake.h"
+#include "pliant/common/errors.h"
 
 namespace pliant::engine {
 namespace {
@@ -22,7 +22,7 @@ constexpr int kStillAfter = 8;
 
 std::optional<std::string> RecordChecks::take(std::span<const agree::Record> records,
                                               plan::Kind kind) {
-  if (const auto why = agree::disagreement(records)) throw agree::Disagreement(*why);
+  if (const auto why = agree::disagreement(records)) throw Disagreement(*why);
   check_progress(records);
   if (kind == plan::Kind::kUpdates) note_buffers(records);
   return check_rates(records);
@@ -47,7 +47,7 @@ void RecordChecks::check_progress(std::span<const agree::Record> records) {
   for (std::size_t r = 0; r < records.size(); ++r) {
     not_finite_[r] = (records[r].flags & agree::kNotFinite) != 0 ? not_finite_[r] + 1 : 0;
     if (not_finite_[r] < kNotFiniteInARow) continue;
-    throw agree::Disagreement(fmt::format(
+    throw Disagreement(fmt::format(
         "the progress of rank {} was not finite in {} exchanges in a row", r, kNotFiniteInARow));
   }
 }

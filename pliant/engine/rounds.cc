@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "pliant/agree/handshake.h"
 #include "pliant/common/errors.h"
 
 namespace pliant::engine {
@@ -61,7 +60,7 @@ void Rounds::take_in(std::uint64_t until) {
       const auto kind = ran != plans_.end() ? ran->second.kind : plan::Kind::kGradients;
       if (const auto warning = checks_.take(gathered.records, kind))
         services_.say(Severity::kWarning, *warning);
-    } catch (const agree::Disagreement&) {
+    } catch (const Disagreement&) {
       services_.failure.note(std::current_exception());
       services_.failure.check();
     }

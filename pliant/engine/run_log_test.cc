@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "pliant/runlog/journal.h"
+#include "pliant/runlog/run_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@
 
 #include "pliant/common/errors.h"
 #include "pliant/engine/engine.h"
+#include "pliant/kernels/sampled_energy.h"
 #include "tests/support/run_engines.h"
 
 namespace pliant::engine {
@@ -26,14 +27,14 @@ using namespace pliant::literals;
 constexpr std::size_t kEntries = 5000;
 constexpr int kSteps = 12;
 
-class JournalTest : public ::testing::Test {
+class EngineLogTest : public ::testing::Test {
  protected:
-  JournalTest()
+  EngineLogTest()
       : folder_(std::filesystem::temp_directory_path() /
-                ("journal_test-" + std::to_string(getpid()))) {
+                ("engine_log_test-" + std::to_string(getpid()))) {
     std::filesystem::create_directories(folder_);
   }
-  ~JournalTest() override { std::filesystem::remove_all(folder_); }
+  ~EngineLogTest() override { std::filesystem::remove_all(folder_); }
 
   [[nodiscard]] std::string path() const { return (folder_ / "run-{rank}.jsonl").string(); }
   [[nodiscard]] std::vector<json> read(int rank) const {
@@ -95,7 +96,7 @@ Summary train(Engine& engine, int rank) {
   return engine.summary();
 }
 
-TEST_F(JournalTest, EveryStepHasALineAndBytesAddUp) {
+TEST_F(EngineLogTest, EveryStepHasALineAndBytesAddUp) {
   for (const int lanes : {0, 2}) {
     for (const std::string plan :
          {"gradients dense", "gradients union density=5% fuse=bucket",
@@ -150,7 +151,7 @@ TEST_F(JournalTest, EveryStepHasALineAndBytesAddUp) {
 }
 
 // What is dense leaves nothing; one entry in twenty leaves nearly all.
-TEST_F(JournalTest, TheResidualIsToldInUnitsOfTheContribution) {
+TEST_F(EngineLogTest, TheResidualIsToldInUnitsOfTheContribution) {
   for (const auto& [plan, least, most] : {std::tuple{"gradients dense", 0.0, 0.0},
                                           {"gradients union density=5% values=f32", 0.7, 4.0},
                                           {"updates every=1 late=0 union density=5%", 0.7, 4.0}}) {
@@ -166,7 +167,7 @@ TEST_F(JournalTest, TheResidualIsToldInUnitsOfTheContribution) {
   }
 }
 
-TEST_F(JournalTest, ALogThatCannotBeWrittenStopsAllRanks) {
+TEST_F(EngineLogTest, ALogThatCannotBeWrittenStopsAllRanks) {
   const auto failures =
       run_failing_engines("unwritable", 3, 1, [&](int rank, Communicators communicators) {
         Options mine = options("gradients dense");
@@ -185,7 +186,7 @@ TEST_F(JournalTest, ALogThatCannotBeWrittenStopsAllRanks) {
   }
 }
 
-TEST_F(JournalTest, AFailureIsTheLastLine) {
+TEST_F(EngineLogTest, AFailureIsTheLastLine) {
   (void)run_failing_engines("gone", 2, 1, [&](int rank, Communicators communicators) {
     Engine engine(std::move(communicators), {{"weights", kEntries}}, options("gradients dense"));
     for (int step = 0; step < 5; ++step) {
@@ -203,7 +204,7 @@ TEST_F(JournalTest, AFailureIsTheLastLine) {
 }
 
 // The log looks on: it changes no bit of what is learnt.
-TEST_F(JournalTest, NothingDependsOnTheLog) {
+TEST_F(EngineLogTest, NothingDependsOnTheLog) {
   for (const std::string plan :
        {"gradients union density=5% values=int8", "updates every=2 late=1 srs density=5%"}) {
     std::vector<std::vector<float>> results;
@@ -231,23 +232,25 @@ TEST_F(JournalTest, NothingDependsOnTheLog) {
   }
 }
 
-TEST_F(JournalTest, TheSampleIsAllOfASmallModelAndAFewBlocksOfALargeOne) {
+TEST_F(EngineLogTest, TheSampleIsAllOfASmallModelAndAFewBlocksOfALargeOne) {
   const std::vector<float> ones(200'000, 1.0F);
   const std::vector<float> zeros(200'000, 0.0F);
-  EXPECT_EQ(sampled_energy(std::span(ones).first(16'000), sample_stride(16'000)), 16'000);
-  EXPECT_NEAR(sampled_energy(ones, sample_stride(ones.size())), 200'000.0 / 12, 512);
-  EXPECT_EQ(sampled_energy(ones, zeros, sample_stride(ones.size())),
-            sampled_energy(ones, sample_stride(ones.size())));
+  EXPECT_EQ(kernels::sampled_energy(std::span(ones).first(16'000), kernels::sample_stride(16'000)),
+            16'000);
+  EXPECT_NEAR(kernels::sampled_energy(ones, kernels::sample_stride(ones.size())), 200'000.0 / 12,
+              512);
+  EXPECT_EQ(kernels::sampled_energy(ones, zeros, kernels::sample_stride(ones.size())),
+            kernels::sampled_energy(ones, kernels::sample_stride(ones.size())));
 }
 
-TEST_F(JournalTest, LatestIsJsonWithSums) {
+TEST_F(EngineLogTest, LatestIsJsonWithSums) {
   run_engines("latest", 2, 1, [&](int rank, Communicators communicators) {
     Options mine = options("gradients dense");
     mine.run_log = {.watched = true};
     Engine engine(std::move(communicators), {{"weights", kEntries}}, mine, {{"statistics", 7}});
-    EXPECT_TRUE(json::parse(engine.latest())["step"].is_null());
+    EXPECT_TRUE(json::parse(engine.log().latest())["step"].is_null());
     const Summary summary = train(engine, rank);
-    const json latest = json::parse(engine.latest());
+    const json latest = json::parse(engine.log().latest());
     EXPECT_EQ(latest["summary"]["steps"], kSteps);
     EXPECT_EQ(latest["summary"]["bytes"].get<std::int64_t>() +
                   latest["summary"]["control_bytes"].get<std::int64_t>(),

@@ -13,7 +13,6 @@
 #include <numeric>
 #include <random>
 
-#include "pliant/agree/handshake.h"
 #include "tests/support/run_engines.h"
 
 namespace pliant::engine {
@@ -137,7 +136,7 @@ TEST(Updates, DenseEveryStepIsTheMeanOverRanks) {
         }
         for (std::size_t i = 0; i < mean.size(); ++i)
           ASSERT_NEAR(worker.parameters[0][i], mean[i], 1e-5);
-        EXPECT_EQ(engine.base(), worker.parameters);
+        EXPECT_EQ(engine.updates().base(), worker.parameters);
         for (Worker& twin : twins) {
           for (std::size_t i = 0; i < mean.size(); ++i) twin.parameters = worker.parameters;
         }
@@ -191,7 +190,7 @@ TEST(Updates, LoseNothingThroughSwitchesOfPlanAndKind) {
             const double now =
                 table.total(rank, sum(worker.parameters) + sum(engine.state().residual));
             EXPECT_NEAR(now, expected, 0.05) << "step " << step;
-            if (stepped.landed) bases.compare(engine.summary().steps, engine.base());
+            if (stepped.landed) bases.compare(engine.summary().steps, engine.updates().base());
           } else {
             expected = table.total(rank, sum(worker.parameters));
             const auto all = table.all(rank, sum(worker.parameters));
@@ -200,7 +199,7 @@ TEST(Updates, LoseNothingThroughSwitchesOfPlanAndKind) {
           }
         }
         engine.settle(worker.model());
-        EXPECT_EQ(engine.base(), worker.parameters);
+        EXPECT_EQ(engine.updates().base(), worker.parameters);
         bases.compare(1'000'000, worker.parameters);
       });
     }
@@ -214,10 +213,11 @@ TEST(Updates, RightAfterSendingParametersAreTheBaseOutsideOwnParts) {
     Worker worker(rank);
     worker.buffers.clear();
     engine.rebase(worker.model());
+    int sent = 0;
     for (std::uint64_t step = 0; step < 20; ++step) {
       worker.optimize(step);
       if (!engine.step(worker.model()).sent) continue;
-      const auto base = engine.base();
+      const auto base = engine.updates().base();
       std::size_t differ = 0;
       for (std::size_t p = 0; p < kSizes.size(); ++p) {
         for (std::size_t i = 0; i < kSizes[p]; ++i)
@@ -225,7 +225,9 @@ TEST(Updates, RightAfterSendingParametersAreTheBaseOutsideOwnParts) {
       }
       EXPECT_LE(differ, 2 * 150U) << "5 % of 3,000, of at most two exchanges";
       EXPECT_GT(differ, 0U);
+      ++sent;
     }
+    EXPECT_EQ(sent, 10);
     engine.settle(worker.model());
   });
 }
@@ -247,7 +249,7 @@ TEST(Updates, RanksThatSkipStepsAreWaitedForAndServed) {
       }
       engine.settle(worker.model());
       bases.compare(0, worker.parameters);
-      EXPECT_EQ(engine.base(), worker.parameters);
+      EXPECT_EQ(engine.updates().base(), worker.parameters);
       for (std::uint64_t step = 0; step < 9; ++step) {
         worker.optimize(1000 + step);
         engine.step(worker.model());
@@ -277,7 +279,7 @@ TEST(Updates, MeetingKeepsProgressUnlessTheKindIsLeft) {
         }
         const auto mean = table.total(rank, sum(worker.parameters) + sum(engine.state().residual));
         if (leaving) engine.set_plan(plan::parse_pins("gradients dense"));
-        engine.meet(worker.model());
+        engine.updates().settle_keeping_progress(worker.model());
         EXPECT_TRUE(std::isinf(worker.buffers[1][1]));
         if (leaving) {
           EXPECT_NEAR(table.total(rank, sum(worker.parameters)), mean, 0.05) << plan;
@@ -288,8 +290,8 @@ TEST(Updates, MeetingKeepsProgressUnlessTheKindIsLeft) {
                     0.05)
             << plan;
         EXPECT_TRUE(engine.state().in_flight.empty());
-        bases.compare(0, engine.base());
-        EXPECT_NE(engine.base(), worker.parameters) << "two steps of progress";
+        bases.compare(0, engine.updates().base());
+        EXPECT_NE(engine.updates().base(), worker.parameters) << "two steps of progress";
       });
     }
   }
@@ -438,12 +440,12 @@ TEST(Updates, ProgressThatIsNotFiniteVoidsTheExchangeAndSendsItsRankBack) {
         worker.optimize(step);
         const bool bad = rank == 1 && (step == 5 || step == 6);
         if (bad) worker.parameters[2][7] = std::numeric_limits<float>::quiet_NaN();
-        const auto agreed = engine.agreed_buffers();
+        const auto agreed = engine.updates().buffers();
         const auto buffers = worker.buffers;
         EXPECT_EQ(engine.step(worker.model()).finite, !bad);
         const bool at_once = plan.find("late=0") != std::string::npos;
         const bool is_void = at_once && (step == 5 || step == 6);
-        EXPECT_TRUE(!is_void || engine.agreed_buffers() == agreed) << "a void moves no buffers";
+        EXPECT_TRUE(!is_void || engine.updates().buffers() == agreed) << "a void moves no buffers";
         EXPECT_TRUE(!is_void || bad || worker.buffers == buffers);
         // What the bad rank learnt in that step is lost, as it should be: only its NaN could be
         // told from the rest.
@@ -516,7 +518,7 @@ TEST(Updates, AVoidFlushLosesNothing) {
         EXPECT_EQ(engine.kind(), plan::Kind::kUpdates) << "nothing was flushed";
         engine.step(worker.model());
       } else if (how == "meeting") {
-        engine.meet(worker.model());
+        engine.updates().settle_keeping_progress(worker.model());
       } else {
         engine.settle(worker.model());
       }
@@ -595,7 +597,7 @@ TEST(Updates, WithoutLanesComputeIsTheRanksOwnWork) {
 
 std::size_t cleared_by(const Engine& engine) {
   Worker momentum(0);  // all ones
-  engine.clear_at_sent(momentum.model().parameters);
+  engine.updates().clear_at_sent(momentum.model().parameters);
   std::size_t cleared = 0;
   for (const auto& tensor : momentum.parameters)
     cleared += static_cast<std::size_t>(std::ranges::count(tensor, 0.0F));

@@ -12,15 +12,15 @@
 namespace pliant::exchange {
 
 CodedSum::CodedSum(std::span<float> values, std::span<float> banked, std::size_t most, int count,
-                   const compress::Envelope& envelope, compress::Marks& marks, Workspace& workspace,
-                   Complaint& complaint)
+                   const compress::Envelope& envelope, compress::SenderStatus& status,
+                   Workspace& workspace, Complaint& complaint)
     : values_(values),
       banked_(banked),
       begins_(split_points(values.size(), static_cast<std::size_t>(count))),
       most_per_block_(most / static_cast<std::size_t>(count) + 1),
       envelope_(envelope),
-      marks_(marks),
-      unsent_(static_cast<std::size_t>(count), marks.unsent),
+      status_(status),
+      unsent_(static_cast<std::size_t>(count), status.unsent),
       complete_(static_cast<std::size_t>(count)),
       workspace_(workspace),
       complaint_(complaint) {
@@ -46,10 +46,10 @@ comm::Region CodedSum::encode(int b) {
   const comm::Region room = workspace_.take(static_cast<std::size_t>(
       encoded_bound(envelope.length, mine.size(), envelope.codes, envelope.contents).value));
   differences_.resize(mine.size());
-  compress::Marks marks = marks_;
-  marks.refused = marks.refused || complaint_.any();
-  marks.unsent = unsent_[static_cast<std::size_t>(b)];
-  const auto payload = compress::encode(envelope, marks, {}, mine, differences_, room.bytes);
+  compress::SenderStatus status = status_;
+  status.refused = status.refused || complaint_.any();
+  status.unsent = unsent_[static_cast<std::size_t>(b)];
+  const auto payload = compress::encode(envelope, status, {}, mine, differences_, room.bytes);
   for (std::size_t i = 0; i < mine.size(); ++i) banked[i] += differences_[i];
   return {payload, room.owner};
 }
@@ -88,13 +88,14 @@ void CodedSum::take(int b, schedule::OnArrival on_arrival, const comm::Region& p
   expected.sender = compress::kAnySender;
   const compress::Opened opened = compress::open(payload.bytes, expected, mine.size());
   if (on_arrival == schedule::OnArrival::kCopy) complete_[static_cast<std::size_t>(b)] = payload;
-  compress::merge(marks_, opened.marks);
+  compress::merge(status_, opened.status);
   const bool combine = on_arrival == schedule::OnArrival::kCombine;
   float& unsent = unsent_[static_cast<std::size_t>(b)];
-  unsent =
-      compress::energy_mark(static_cast<double>(opened.marks.unsent) + (combine ? unsent : 0.0F));
-  if (b == 0) marks_.unsent = unsent;
-  if (opened.marks.refused) throw RefusedByPeer("a rank of this exchange refused what it was sent");
+  unsent = compress::header_energy(static_cast<double>(opened.status.unsent) +
+                                   (combine ? unsent : 0.0F));
+  if (b == 0) status_.unsent = unsent;
+  if (opened.status.refused)
+    throw RefusedByPeer("a rank of this exchange refused what it was sent");
   if (opened.count != mine.size()) {
     throw compress::CorruptPayload(
         "count", fmt::format("block {}: corrupt count: {} values instead of {}", b, opened.count,
@@ -110,7 +111,7 @@ void CodedSum::take(int b, schedule::OnArrival on_arrival, const comm::Region& p
     mine[i] += theirs[i];
     if (std::isfinite(mine[i])) continue;
     mine[i] = 0;
-    marks_.non_finite = true;
+    status_.non_finite = true;
   }
 }
 

@@ -18,12 +18,12 @@ namespace pliant::exchange {
 class CodedSum final : public Blocks {
  public:
   // Sums `values`, which are finite, in place, cut into `count` blocks. `envelope` says what the
-  // payloads are for; length, slice and contents are filled in. `marks` are this rank's, and at the
-  // end everybody's. What rounding takes away on this rank is added to `banked`, as long as
+  // payloads are for; length, slice and contents are filled in. `status` are this rank's, and at
+  // the end everybody's. What rounding takes away on this rank is added to `banked`, as long as
   // `values`. There is room for sums of up to `most` values: a rank that has refused does not know
   // how many there are, and brings that many.
   CodedSum(std::span<float> values, std::span<float> banked, std::size_t most, int count,
-           const compress::Envelope& envelope, compress::Marks& marks, Workspace& workspace,
+           const compress::Envelope& envelope, compress::SenderStatus& status, Workspace& workspace,
            Complaint& complaint);
 
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
@@ -43,7 +43,7 @@ class CodedSum final : public Blocks {
   std::vector<std::size_t> begins_;
   std::size_t most_per_block_;
   compress::Envelope envelope_;
-  compress::Marks& marks_;
+  compress::SenderStatus& status_;
   std::vector<float> unsent_;                          // by block: of those whose values are in it
   std::vector<std::optional<comm::Region>> complete_;  // a block's final sum in wire form
   std::vector<float> scratch_;

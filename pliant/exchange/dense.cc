@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// dense: everything accumulated, by the engine's own all-reduce or by a schedule, in f32 or f16.
-#include "pliant/compress/dense.h"
+// Scheme dense: all of accumulated, by the backend's own all-reduce or by a schedule, in f32 or
+// f16.
+#include "pliant/kernels/dense.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,10 +24,10 @@ bool all_finite(std::span<const float> values) {
 // to be multiplied by N.
 class DenseFlight final : public Flight {
  public:
-  DenseFlight(const comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms,
+  DenseFlight(const comm::Communicator& communicator, ResidualGroup& group, const Terms& terms,
               const compress::Contribution& contribution, const comm::Floats& in_place)
-      : Flight(communicator, bucket, terms),
-        floats_(in_place.data.empty() ? Buffer<float>(bucket.size()) : in_place),
+      : Flight(communicator, group, terms),
+        floats_(in_place.data.empty() ? Buffer<float>(group.size()) : in_place),
         work_(floats_.data) {
     if (const auto* gradient = std::get_if<compress::Gradient>(&contribution)) {
       take_gradient(gradient->values);
@@ -38,7 +39,7 @@ class DenseFlight final : public Flight {
       clean();
       banked_.assign(work_.size(), 0.0F);
     } else {
-      compress::multiply(work_, work_, 1.0F / static_cast<float>(ranks_));
+      kernels::multiply(work_, work_, 1.0F / static_cast<float>(ranks_));
     }
     report_.select = communicator.now() - departed_;
   }
@@ -58,7 +59,7 @@ class DenseFlight final : public Flight {
       const auto& builder = schedule::find_builder(schedule::Collective::kAllReduce, name);
       const schedule::Shape shape{.size = ranks_};
       if (coded()) {
-        CodedSum sum(work_, banked_, work_.size(), builder.blocks(shape), envelope(), marks_,
+        CodedSum sum(work_, banked_, work_.size(), builder.blocks(shape), envelope(), status_,
                      *workspace_, complaint_);
         report_.traffic = run(communicator, builder.build(rank_, shape), sum, run_options());
       } else {
@@ -70,7 +71,7 @@ class DenseFlight final : public Flight {
     complaint_.raise();
     // All ranks hold the same bits, so all find the same. Gradients are handed on as they are, as
     // DDP would, unless somebody's residual is in them.
-    if (!coded() && (updates() || terms_.flushes)) marks_.non_finite = !all_finite(work_);
+    if (!coded() && (updates() || terms_.flushes)) status_.non_finite = !all_finite(work_);
   }
 
   void add_own_part(std::span<float> to) const override {
@@ -87,21 +88,21 @@ class DenseFlight final : public Flight {
  protected:
   void write_average(std::span<float> out) override {
     if (coded()) {
-      compress::multiply(out, work_, 1.0F / static_cast<float>(ranks_));
+      kernels::multiply(out, work_, 1.0F / static_cast<float>(ranks_));
     } else if (out.data() != work_.data()) {
       std::ranges::copy(work_, out.begin());
     }
   }
 
-  void settle() override {
-    if (!updates() && bucket_.residual_used && (coded() || all_finite(work_))) {
-      std::ranges::fill(bucket_.residual(), 0.0F);  // it has been sent
-      bucket_.residual_used = false;
+  void return_losses() override {
+    if (!updates() && group_.residual_used && (coded() || all_finite(work_))) {
+      std::ranges::fill(group_.residual(), 0.0F);  // it has been sent
+      group_.residual_used = false;
     }
     for (std::size_t i = 0; i < banked_.size(); ++i) {
       if (banked_[i] == 0) continue;
       put_back_at(i, banked_[i]);
-      bucket_.residual_used = true;
+      group_.residual_used = true;
     }
   }
 
@@ -111,34 +112,34 @@ class DenseFlight final : public Flight {
 
   void put_back_at(std::size_t i, float value) {
     const auto index = static_cast<std::uint32_t>(i);
-    compress::put_back(bucket_.residual(), {&index, 1}, {&value, 1});
+    compress::put_back(group_.residual(), {&index, 1}, {&value, 1});
   }
 
   void take_gradient(std::span<const float> gradient) {
-    if (!bucket_.residual_used) {
+    if (!group_.residual_used) {
       if (gradient.data() != work_.data()) std::ranges::copy(gradient, work_.begin());
       return;
     }
-    std::ranges::transform(gradient, bucket_.residual(), work_.begin(), std::plus<>());
+    std::ranges::transform(gradient, group_.residual(), work_.begin(), std::plus<>());
   }
 
-  // One NaN tells everyone that this rank's progress was not finite.
+  // One NaN in the sum shows every rank that this rank's progress was not finite.
   void take_progress(const compress::Contribution& contribution) {
-    const auto outcome = bucket_.accumulate(contribution);
-    own_.assign(bucket_.residual().begin(), bucket_.residual().end());
-    std::ranges::fill(bucket_.residual(), 0.0F);
+    const auto outcome = group_.accumulate(contribution);
+    own_.assign(group_.residual().begin(), group_.residual().end());
+    std::ranges::fill(group_.residual(), 0.0F);
     std::ranges::copy(own_, work_.begin());
     if (outcome.tally.non_finite == 0) return;
-    marks_.non_finite = true;
+    status_.non_finite = true;
     if (!work_.empty()) work_.front() = std::numeric_limits<float>::quiet_NaN();
   }
 
-  // A code takes finite values only; the mark tells the rest.
+  // A code takes finite values only; the status tells the others.
   void clean() {
     for (float& value : work_) {
       if (std::isfinite(value)) continue;
       value = 0;
-      marks_.non_finite = true;
+      status_.non_finite = true;
     }
   }
 
@@ -150,10 +151,10 @@ class DenseFlight final : public Flight {
 
 }  // namespace
 
-std::unique_ptr<Flight> depart_dense(const comm::Communicator& communicator, ResidualGroup& bucket,
+std::unique_ptr<Flight> depart_dense(const comm::Communicator& communicator, ResidualGroup& group,
                                      const Terms& terms, const compress::Contribution& contribution,
                                      const comm::Floats& in_place) {
-  return std::make_unique<DenseFlight>(communicator, bucket, terms, contribution, in_place);
+  return std::make_unique<DenseFlight>(communicator, group, terms, contribution, in_place);
 }
 
 }  // namespace pliant::exchange

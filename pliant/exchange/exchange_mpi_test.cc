@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Run under mpirun: every scheme on a real engine. Rank 0 collects everybody's result and residual
+// Run under mpirun: every scheme on a real backend. Rank 0 collects everybody's result and residual
 // and checks them.
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST(OverMpi, EverySchemeConservesAndAgrees) {
   const testing::Watchdog watchdog("exchange over MPI");
   const auto c = session->world();
   const compress::Residual residual(kEntries);
-  ResidualGroup bucket(residual.span());
+  ResidualGroup group(residual.span());
   std::vector<double> debt(kEntries, 0.0);  // rank 0: the sum of residuals before the step
   std::uint64_t step = 0;
   for (const char* text :
@@ -61,7 +61,7 @@ TEST(OverMpi, EverySchemeConservesAndAgrees) {
     SCOPED_TRACE(text);
     const Terms terms{.plan = plan::parse_plan(text), .round = step, .deadline = Seconds{60}};
     std::vector<float> gradient = contribution(c->rank(), step);
-    const Report report = exchange(*c, bucket, terms, compress::Gradient{gradient}, gradient);
+    const Report report = exchange(*c, group, terms, compress::Gradient{gradient}, gradient);
     EXPECT_FALSE(report.is_void);
     const auto results = collect(*c, gradient);
     const auto residuals = collect(*c, residual.span());

@@ -12,21 +12,21 @@
 
 namespace pliant::exchange {
 
-Flight::Flight(const comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms)
-    : bucket_(bucket),
+Flight::Flight(const comm::Communicator& communicator, ResidualGroup& group, const Terms& terms)
+    : group_(group),
       terms_(terms),
       rank_(communicator.rank()),
       ranks_(communicator.size()),
       departed_(communicator.now()),
-      workspace_(bucket.borrow_workspace()) {}
+      workspace_(group.borrow_workspace()) {}
 
-Flight::~Flight() { bucket_.give_back(std::move(workspace_)); }
+Flight::~Flight() { group_.give_back(std::move(workspace_)); }
 
 Report Flight::land(std::span<float> out) {
-  require(out.size() == bucket_.size(), "exchange: a result of {} for a bucket of {}", out.size(),
-          bucket_.size());
-  if (!marks_.non_finite) write_average(out);
-  report_.is_void = marks_.non_finite;
+  require(out.size() == group_.size(), "exchange: a result of {} for a group of {}", out.size(),
+          group_.size());
+  if (!status_.non_finite) write_average(out);
+  report_.is_void = status_.non_finite;
   if (report_.is_void) {
     give_back();
     const bool gradients = terms_.plan.kind == plan::Kind::kGradients;
@@ -34,11 +34,11 @@ Report Flight::land(std::span<float> out) {
     report_.updated_fraction = 0;
     return report_;
   }
-  settle();
+  return_losses();
   if (terms_.plan.scheme != plan::Scheme::kDense && !out.empty()) {
     report_.updated_fraction = static_cast<double>(updated_) / static_cast<double>(out.size());
     const double unsent =
-        static_cast<double>(marks_.unsent) / (static_cast<double>(ranks_) * ranks_);
+        static_cast<double>(status_.unsent) / (static_cast<double>(ranks_) * ranks_);
     report_.aggregate_gain =
         applied_energy_ + unsent > 0 ? applied_energy_ / (applied_energy_ + unsent) : 1;
   }
@@ -50,7 +50,7 @@ compress::Envelope Flight::envelope() const {
           .plan_version = terms_.plan_version,
           .bucket = terms_.bucket,
           .sender = static_cast<std::uint32_t>(rank_),
-          .length = static_cast<std::uint32_t>(bucket_.size()),
+          .length = static_cast<std::uint32_t>(group_.size()),
           .codes = {terms_.plan.indices, terms_.plan.values}};
 }
 
@@ -59,8 +59,8 @@ RunOptions Flight::run_options() const {
 }
 
 void Flight::note_tally(const kernels::Tally& tally) {
-  marks_.non_finite = tally.non_finite > 0;
-  marks_.unsent = compress::energy_mark(tally.energy - tally.kept_energy);
+  status_.non_finite = tally.non_finite > 0;
+  status_.unsent = compress::header_energy(tally.energy - tally.kept_energy);
   report_.kept = tally.kept;
   report_.energy = tally.energy;
   report_.gain = tally.energy > 0 ? tally.kept_energy / tally.energy : 1;
@@ -76,8 +76,8 @@ void Flight::note_wire() {
 compress::Opened Flight::open(const comm::Region& payload, const compress::Envelope& expected,
                               std::size_t most) {
   const compress::Opened opened = compress::open(payload.bytes, expected, most);
-  compress::merge(marks_, opened.marks);
-  if (opened.marks.refused)
+  compress::merge(status_, opened.status);
+  if (opened.status.refused)
     throw RefusedByPeer(fmt::format("rank {} refused what it was sent", expected.sender));
   return opened;
 }
@@ -95,7 +95,7 @@ void Flight::add_scaled(std::span<float> out, std::span<const std::uint32_t> ind
   }
 }
 
-std::unique_ptr<Flight> depart(const comm::Communicator& communicator, ResidualGroup& bucket,
+std::unique_ptr<Flight> depart(const comm::Communicator& communicator, ResidualGroup& group,
                                const Terms& terms, const compress::Contribution& contribution,
                                const comm::Floats& in_place) {
   plan::check(terms.plan);
@@ -103,32 +103,32 @@ std::unique_ptr<Flight> depart(const comm::Communicator& communicator, ResidualG
   const auto* progress = std::get_if<compress::Progress>(&contribution);
   const std::size_t size =
       gradient != nullptr ? gradient->values.size() : progress->parameters.size();
-  require(size == bucket.size(), "exchange: a contribution of {} to a bucket of {}", size,
-          bucket.size());
+  require(size == group.size(), "exchange: a contribution of {} to a group of {}", size,
+          group.size());
   require(progress == nullptr || progress->reference.size() == size, "exchange: {} parameters",
           size);
   require((gradient != nullptr) == (terms.plan.kind == plan::Kind::kGradients),
           "exchange: the plan is of kind {}, the contribution is not", to_string(terms.plan.kind));
   require(in_place.data.empty() || in_place.data.size() == size,
-          "exchange: {} entries of memory for a bucket of {}", in_place.data.size(), size);
+          "exchange: {} entries of memory for a group of {}", in_place.data.size(), size);
   switch (terms.plan.scheme) {
     case plan::Scheme::kUnion:
-      return depart_union(communicator, bucket, terms, contribution);
+      return depart_union(communicator, group, terms, contribution);
     case plan::Scheme::kShared:
-      return depart_shared(communicator, bucket, terms, contribution);
+      return depart_shared(communicator, group, terms, contribution);
     case plan::Scheme::kSrs:
-      return depart_srs(communicator, bucket, terms, contribution);
+      return depart_srs(communicator, group, terms, contribution);
     case plan::Scheme::kDense:
       break;
   }
-  return depart_dense(communicator, bucket, terms, contribution, in_place);
+  return depart_dense(communicator, group, terms, contribution, in_place);
 }
 
-Report exchange(comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms,
+Report exchange(comm::Communicator& communicator, ResidualGroup& group, const Terms& terms,
                 const compress::Contribution& contribution, std::span<float> out) {
-  require(out.size() == bucket.size(), "exchange: a result of {} for a bucket of {}", out.size(),
-          bucket.size());
-  const auto flight = depart(communicator, bucket, terms, contribution, out);
+  require(out.size() == group.size(), "exchange: a result of {} for a group of {}", out.size(),
+          group.size());
+  const auto flight = depart(communicator, group, terms, contribution, out);
   try {
     flight->travel(communicator);
   } catch (...) {

@@ -16,13 +16,13 @@ namespace pliant::exchange {
 // The payloads as one message: as it lies if there is one, else copied side by side.
 [[nodiscard]] comm::Region pack(std::span<const comm::Region> payloads, Workspace& workspace);
 
-// Room for payloads whose front is no payload: where the engine does not tell lengths, a message
+// Room for payloads whose front is no payload: where the backend does not tell lengths, a message
 // that is empty or cut short must not be completed by what an earlier exchange left there. (The
 // checksum sees to the rest.)
 [[nodiscard]] comm::Region room_for(std::size_t bytes, Workspace& workspace);
 
 // Cuts a message into `count` payloads. Throws CorruptPayload if it does not begin with that many.
-// What follows them is not looked at: an engine that does not tell lengths hands over the whole
+// What follows them is not looked at: a backend that does not tell lengths hands over the whole
 // room.
 [[nodiscard]] std::vector<comm::Region> unpack(const comm::Region& message, std::size_t count);
 

@@ -49,7 +49,7 @@ TEST(Mismatch, IsRefusedByEveryRankAndLosesNothing) {
         std::atomic<int> named = 0;
         testing::run_ranks("mismatch", size, [&](comm::Communicator& c) {
           compress::Residual residual(100);
-          ResidualGroup bucket(residual.span());
+          ResidualGroup group(residual.span());
           const auto contribution = random_values(static_cast<std::uint64_t>(c.rank()), 100);
           Terms terms{.plan = plan_of(text), .round = 7, .plan_version = 40};
           if (c.rank() == 1 && other_version) terms.plan_version = 41;
@@ -57,7 +57,7 @@ TEST(Mismatch, IsRefusedByEveryRankAndLosesNothing) {
             terms.round = 7 + static_cast<std::uint64_t>(size);  // the same leader
           std::vector<float> out(100);
           try {
-            (void)exchange(c, bucket, terms, compress::Gradient{contribution}, out);
+            (void)exchange(c, group, terms, compress::Gradient{contribution}, out);
           } catch (const compress::PayloadMismatch& e) {
             ++refusals;
             const std::string said = e.what();
@@ -95,7 +95,7 @@ TEST(Mismatch, OfDensityIsRefusedWithoutAHang) {
       std::atomic<int> refusals = 0;
       testing::run_ranks("density", 3, [&](comm::Communicator& c) {
         compress::Residual residual(400);
-        ResidualGroup bucket(residual.span());
+        ResidualGroup group(residual.span());
         const auto contribution = random_values(static_cast<std::uint64_t>(c.rank()), 400);
         Terms terms{.plan = plan_of(text), .round = 1, .plan_version = 40};
         if (c.rank() == 1) {
@@ -104,7 +104,7 @@ TEST(Mismatch, OfDensityIsRefusedWithoutAHang) {
         }
         std::vector<float> out(400);
         try {
-          (void)exchange(c, bucket, terms, compress::Gradient{contribution}, out);
+          (void)exchange(c, group, terms, compress::Gradient{contribution}, out);
         } catch (const compress::PayloadError&) {
           ++refusals;
         } catch (const RefusedByPeer&) {
@@ -117,28 +117,7 @@ TEST(Mismatch, OfDensityIsRefusedWithoutAHang) {
   }
 }
 
-// With a selector for the whole model a bucket may send fewer than its quota; a rank that refuses
-// does not know how many.
-TEST(Mismatch, IsRefusedAlsoWhereTheLeaderSendsLessThanItsQuota) {
-  std::atomic<int> refusals = 0;
-  testing::run_ranks("quota", 3, [&](comm::Communicator& c) {
-    compress::Residual residual(1000);
-    compress::Selector model(compress::Method::kExact, {1000});
-    model.aim({{.keep = 10, .quota = 100}});
-    ResidualGroup bucket(residual.span(), &model);
-    const auto contribution = random_values(static_cast<std::uint64_t>(c.rank()), 1000);
-    const Terms terms{.plan = plan_of("gradients shared/star density=1% values=f32"),
-                      .plan_version = c.rank() == 1 ? 41U : 40U,
-                      .quota = 100};
-    std::vector<float> out(1000);
-    EXPECT_ANY_THROW((void)exchange(c, bucket, terms, compress::Gradient{contribution}, out));
-    ++refusals;
-    EXPECT_EQ(std::vector<float>(residual.span().begin(), residual.span().end()), contribution);
-  });
-  EXPECT_EQ(refusals, 3);
-}
-
-// An engine that does not say how long a message was hands over the whole room, with rubbish behind
+// A backend that does not say how long a message was hands over the whole room, with rubbish behind
 // the message.
 TEST(Lengths, NeedNotBeTold) {
   for (const int size : {1, 2, 3, 4, 7}) {
@@ -166,19 +145,19 @@ TEST(Lengths, AnEmptyMessageIsNotCompletedByAnOlderOne) {
 TEST(Misuse, IsNoticedBeforeAnythingIsTakenOut) {
   testing::run_ranks("misuse", 1, [](comm::Communicator& c) {
     compress::Residual residual(100);
-    ResidualGroup bucket(residual.span());
+    ResidualGroup group(residual.span());
     std::vector<float> contribution(100, 1.0F);
     std::vector<float> small(99);
     for (const char* text :
          {"gradients dense", "gradients union density=10%", "gradients srs density=10%"}) {
       const Terms terms{.plan = plan_of(text)};
-      EXPECT_THROW((void)exchange(c, bucket, terms, compress::Gradient{contribution}, small),
+      EXPECT_THROW((void)exchange(c, group, terms, compress::Gradient{contribution}, small),
                    ContractError);
-      EXPECT_THROW((void)exchange(c, bucket, terms, compress::Gradient{small}, contribution),
+      EXPECT_THROW((void)exchange(c, group, terms, compress::Gradient{small}, contribution),
                    ContractError);
     }
     const Terms updates{.plan = plan_of("updates union density=10%")};
-    EXPECT_THROW((void)exchange(c, bucket, updates, compress::Gradient{contribution}, contribution),
+    EXPECT_THROW((void)exchange(c, group, updates, compress::Gradient{contribution}, contribution),
                  ContractError);
     EXPECT_EQ(std::vector<float>(residual.span().begin(), residual.span().end()),
               std::vector<float>(100, 0.0F));

@@ -21,18 +21,14 @@ std::vector<std::size_t> differences(const std::vector<std::size_t>& begins) {
 
 }  // namespace
 
-ResidualGroup::ResidualGroup(std::span<float> residual, compress::Selector* model,
-                             std::size_t index)
+ResidualGroup::ResidualGroup(std::span<float> residual)
     : residual_used(!std::ranges::all_of(residual, [](float value) { return value == 0; })),
       residual_(residual),
-      own_(compress::Method::kExact, {residual.size()}),
-      model_(model),
-      index_(index) {
-  require(size() <= UINT32_MAX, "exchange: a bucket of {} entries; indices have 32 bits", size());
+      selector_({residual.size()}) {
+  require(size() <= UINT32_MAX, "exchange: a group of {} entries; indices have 32 bits", size());
 }
 
 std::size_t ResidualGroup::quota(const Terms& terms) const {
-  if (terms.quota > 0) return std::min(terms.quota, size());
   return plan::entries_of(terms.plan.density, size());
 }
 
@@ -40,19 +36,18 @@ compress::Outcome ResidualGroup::select(const Terms& terms,
                                         const compress::Contribution& contribution,
                                         compress::Selection& out) {
   residual_used = true;
-  if (model_ != nullptr) return model_->select(index_, contribution, residual_, out);
   const std::size_t keep = quota(terms);
-  if (aimed_ != keep) own_.aim({{.keep = keep, .quota = keep}});
+  if (aimed_ != keep) selector_.aim({keep});
   aimed_ = keep;
-  const auto outcome = own_.select(0, contribution, residual_, out);
-  own_.end_step();
+  const auto outcome = selector_.select(0, contribution, residual_, out);
+  selector_.end_round();
   return outcome;
 }
 
 compress::Outcome ResidualGroup::accumulate(const compress::Contribution& contribution) {
   residual_used = true;
-  const auto outcome = selector().accumulate(index_, contribution, residual_);
-  if (model_ == nullptr) own_.end_step();
+  const auto outcome = selector_.accumulate(0, contribution, residual_);
+  selector_.end_round();
   return outcome;
 }
 
@@ -63,31 +58,23 @@ ResidualGroup::Slices ResidualGroup::select_slices(const Terms& terms, int count
   const std::vector<std::size_t> sizes = differences(slices.begins);
   const std::size_t share = (quota(terms) + sizes.size() - 1) / sizes.size();
   for (const std::size_t length : sizes) slices.quotas.push_back(std::min(share, length));
-  if (!slicer_ || slice_quotas_.size() != sizes.size())
-    slicer_.emplace(compress::Method::kExact, sizes);
-  if (slice_quotas_ != slices.quotas) {
-    std::vector<compress::Amount> amounts;
-    for (const std::size_t keep : slices.quotas) amounts.push_back({.keep = keep, .quota = keep});
-    slicer_->aim(amounts);
-    slice_quotas_ = slices.quotas;
-  }
+  if (!slicer_ || slice_quotas_.size() != sizes.size()) slicer_.emplace(sizes);
+  if (slice_quotas_ != slices.quotas) slicer_->aim(slices.quotas);
+  slice_quotas_ = slices.quotas;
   slices.selections.resize(sizes.size());
   for (std::size_t b = 0; b < sizes.size(); ++b) {
-    const auto part = slice_of(contribution, slices.begins[b], sizes[b]);
-    slices.tally +=
-        slicer_
-            ->select(b, part, residual_.subspan(slices.begins[b], sizes[b]), slices.selections[b])
-            .tally;
+    const auto part = compress::slice_of(contribution, slices.begins[b], sizes[b]);
+    const auto residual = residual_.subspan(slices.begins[b], sizes[b]);
+    slices.tally += slicer_->select(b, part, residual, slices.selections[b]).tally;
   }
-  slicer_->end_step();
+  slicer_->end_round();
   return slices;
 }
 
 double ResidualGroup::top_energy(const Terms& terms, const compress::Outcome& outcome) const {
   if (outcome.tally.kept > 0) return outcome.tally.kept_energy;
-  const compress::Selector& selector = model_ != nullptr ? *model_ : own_;
   const std::array densities = {terms.plan.density};
-  const auto curve = compress::gain_curve(selector.picture(), {}, densities);
+  const auto curve = compress::gain_curve(selector_.picture(), {}, densities);
   return outcome.tally.energy * (curve.empty() ? 1 : curve.front().gain);
 }
 
@@ -107,15 +94,6 @@ std::size_t ResidualGroup::scratch_bytes() const {
   std::size_t bytes = 0;
   for (const auto& workspace : idle_) bytes += workspace->capacity();
   return bytes;
-}
-
-compress::Contribution slice_of(const compress::Contribution& contribution, std::size_t begin,
-                                std::size_t count) {
-  if (const auto* gradient = std::get_if<compress::Gradient>(&contribution))
-    return compress::Gradient{gradient->values.subspan(begin, count)};
-  const auto& progress = std::get<compress::Progress>(contribution);
-  return compress::Progress{progress.parameters.subspan(begin, count),
-                            progress.reference.subspan(begin, count)};
 }
 
 }  // namespace pliant::exchange

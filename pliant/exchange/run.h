@@ -31,7 +31,7 @@ class Blocks {
   // goes on; whoever owns the blocks fails at its end.
   virtual void refuse(const std::string& why);
 
-  // The message has arrived at the front of its room; where the engine does not tell its length
+  // The message has arrived at the front of its room; where the backend does not tell its length
   // (comm::Capabilities), the whole room is handed over and anything may follow the message. Throws
   // only what ends the whole exchange, messages under way included.
   virtual void arrived(const schedule::Move& move, schedule::OnArrival on_arrival,
@@ -55,7 +55,7 @@ struct Traffic {
 };
 
 // Blocks until this rank's part is done. All receives are posted before the first send, since some
-// engines move data only then; a round's sends finish before the next round starts, since sends
+// backends move data only then; a round's sends finish before the next round starts, since sends
 // that overlap share the port and delay each other.
 Traffic run(comm::Communicator& communicator, const schedule::Schedule& schedule, Blocks& blocks,
             const RunOptions& options);

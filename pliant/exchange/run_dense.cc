@@ -5,7 +5,7 @@
 
 #include "pliant/common/errors.h"
 #include "pliant/common/split.h"
-#include "pliant/compress/dense.h"
+#include "pliant/kernels/dense.h"
 
 namespace pliant::exchange {
 namespace {
@@ -75,7 +75,7 @@ void DenseBlocks::arrived(const schedule::Move& move, schedule::OnArrival on_arr
     const std::span<const float> theirs = values.first(mine.size());
     values = values.subspan(mine.size());
     if (on_arrival == schedule::OnArrival::kCombine) {
-      compress::add(mine, theirs);
+      kernels::add(mine, theirs);
     } else if (mine.data() != theirs.data() && !mine.empty()) {
       std::memcpy(mine.data(), theirs.data(), mine.size_bytes());
     }

@@ -22,9 +22,9 @@ TEST(Dense, FlushesAResidualThatWasThereFromTheStart) {
   testing::run_ranks("resumed", 2, [](comm::Communicator& c) {
     compress::Residual residual(10);
     std::ranges::fill(residual.span(), 5.0F);
-    ResidualGroup bucket(residual.span());
+    ResidualGroup group(residual.span());
     std::vector<float> gradient(10, 1.0F);
-    (void)exchange(c, bucket, {.plan = plan_of("gradients dense")}, compress::Gradient{gradient},
+    (void)exchange(c, group, {.plan = plan_of("gradients dense")}, compress::Gradient{gradient},
                    gradient);
     EXPECT_EQ(gradient, std::vector<float>(10, 6.0F));
     EXPECT_EQ(residual.span()[0], 0.0F);
@@ -37,19 +37,19 @@ TEST(Flight, MemoryOfAFailedExchangeIsNotUsedAgainWhileItsMessagesMayArrive) {
   const comm::local::Group old_group(2);
   const auto old_zero = old_group.join(0);
   const auto old_one = old_group.join(1);
-  const comm::local::Group group(2);
+  const comm::local::Group ranks(2);
   compress::Residual residual(64);
-  ResidualGroup bucket(residual.span());
+  ResidualGroup group(residual.span());
   Terms terms{.plan = plan_of("gradients dense reduce=tree"), .deadline = Seconds{0.05}};
   std::vector<float> gradient(64, 1.0F);
-  EXPECT_THROW((void)exchange(*old_zero, bucket, terms, compress::Gradient{gradient}, gradient),
+  EXPECT_THROW((void)exchange(*old_zero, group, terms, compress::Gradient{gradient}, gradient),
                comm::CommError);
   std::vector<float> ones(64, 1.0F);
   std::jthread late([&] {
     Buffer<float> wrong(64);
     std::ranges::fill(wrong.span(), 777.0F);
     const auto ticket = old_one->send(0, 0, comm::region_of(wrong));
-    const auto zero = group.join(1);
+    const auto zero = ranks.join(1);
     compress::Residual other(64);
     ResidualGroup peer(other.span());
     std::vector<float> mine(64, 1.0F);
@@ -57,8 +57,8 @@ TEST(Flight, MemoryOfAFailedExchangeIsNotUsedAgainWhileItsMessagesMayArrive) {
                    compress::Gradient{mine}, mine);
     (void)ticket;
   });
-  const auto one = group.join(0);
-  (void)exchange(*one, bucket, {.plan = terms.plan, .deadline = Seconds{30}},
+  const auto one = ranks.join(0);
+  (void)exchange(*one, group, {.plan = terms.plan, .deadline = Seconds{30}},
                  compress::Gradient{ones}, ones);
   EXPECT_EQ(ones, std::vector<float>(64, 1.0F));
 }
@@ -68,14 +68,14 @@ TEST(Shared, ElectsOneLeaderAlsoFromEnormousEnergies) {
   for (const float scale : {1e19F, 3e38F}) {
     testing::run_ranks("enormous", 3, [scale](comm::Communicator& c) {
       compress::Residual residual(200);
-      ResidualGroup bucket(residual.span());
+      ResidualGroup group(residual.span());
       for (std::uint64_t step = 0; step < 4; ++step) {
         std::vector<float> gradient(200, scale / 4);
         const Terms terms{.plan = plan_of("gradients shared/var density=1%"),
                           .round = step,
                           .deadline = Seconds{20}};
-        (void)exchange(c, bucket, terms, compress::Gradient{gradient}, gradient);
-        EXPECT_EQ(bucket.voted, 0) << "of equals the lowest";
+        (void)exchange(c, group, terms, compress::Gradient{gradient}, gradient);
+        EXPECT_EQ(group.voted, 0) << "of equals the lowest";
       }
     });
   }
@@ -83,11 +83,11 @@ TEST(Shared, ElectsOneLeaderAlsoFromEnormousEnergies) {
 
 TEST(Shared, ForgetsAVoteOfALargerGroup) {
   compress::Residual residual(100);
-  ResidualGroup bucket(residual.span());
-  bucket.voted = 3;
+  ResidualGroup group(residual.span());
+  group.voted = 3;
   testing::run_ranks("smaller", 1, [&](comm::Communicator& c) {
     std::vector<float> gradient(100, 1.0F);
-    EXPECT_EQ(exchange(c, bucket, {.plan = plan_of("gradients shared/var density=1%")},
+    EXPECT_EQ(exchange(c, group, {.plan = plan_of("gradients shared/var density=1%")},
                        compress::Gradient{gradient}, gradient)
                   .leader,
               0);
@@ -98,7 +98,7 @@ TEST(Shared, FollowsTheLeaderThatThePlanNames) {
   const int size = 4;
   testing::run_ranks("leaders", size, [](comm::Communicator& c) {
     compress::Residual residual(1000);
-    ResidualGroup bucket(residual.span());
+    ResidualGroup group(residual.span());
     for (std::uint64_t step = 0; step < 8; ++step) {
       auto contribution = random_values(step * 8 + static_cast<std::uint64_t>(c.rank()), 1000);
       // Rank 2 has by far the most energy from step 4 on.
@@ -107,7 +107,7 @@ TEST(Shared, FollowsTheLeaderThatThePlanNames) {
       std::vector<float> out(1000);
       const char* text =
           step < 3 ? "gradients shared/star density=1%" : "gradients shared/var density=1%";
-      const Report report = exchange(c, bucket, {.plan = plan_of(text), .round = step},
+      const Report report = exchange(c, group, {.plan = plan_of(text), .round = step},
                                      compress::Gradient{contribution}, out);
       if (step < 3) EXPECT_EQ(report.leader, static_cast<int>(step));
       if (step >= 5) EXPECT_EQ(report.leader, 2) << "step " << step;
@@ -119,13 +119,13 @@ TEST(Shared, FollowsTheLeaderThatThePlanNames) {
 TEST(Shared, SendsTheLeadersPlacesOnly) {
   testing::run_ranks("places", 3, [](comm::Communicator& c) {
     compress::Residual residual(10);
-    ResidualGroup bucket(residual.span());
+    ResidualGroup group(residual.span());
     std::vector<float> contribution(10, 0.5F);
     if (c.rank() == 0) contribution[3] = 8;
     if (c.rank() == 1) contribution[6] = 100;  // not the leader: stays
     std::vector<float> out(10);
     const Terms terms{.plan = plan_of("gradients shared/star density=10% values=f32"), .round = 0};
-    const Report report = exchange(c, bucket, terms, compress::Gradient{contribution}, out);
+    const Report report = exchange(c, group, terms, compress::Gradient{contribution}, out);
     EXPECT_EQ(report.kept, 1U);
     EXPECT_FLOAT_EQ(out[3], 3.0F);
     EXPECT_EQ(out[6], 0.0F);
@@ -137,13 +137,13 @@ TEST(Shared, SendsTheLeadersPlacesOnly) {
 TEST(Union, UpdatesWhatAnyRankSent) {
   testing::run_ranks("union", 3, [](comm::Communicator& c) {
     compress::Residual residual(9);
-    ResidualGroup bucket(residual.span());
+    ResidualGroup group(residual.span());
     std::vector<float> contribution(9, 0.0F);
     contribution[static_cast<std::size_t>(3 * c.rank())] = 3;
     contribution[8] = 1;
     std::vector<float> out(9);
     const Terms terms{.plan = plan_of("gradients union density=11.2% values=f32")};
-    const Report report = exchange(c, bucket, terms, compress::Gradient{contribution}, out);
+    const Report report = exchange(c, group, terms, compress::Gradient{contribution}, out);
     EXPECT_EQ(out, (std::vector<float>{1, 0, 0, 1, 0, 0, 1, 0, 0}));
     EXPECT_DOUBLE_EQ(report.updated_fraction, 3.0 / 9);
     EXPECT_DOUBLE_EQ(report.gain, 0.9);  // 9 of 10
@@ -157,13 +157,13 @@ TEST(Union, UpdatesWhatAnyRankSent) {
 TEST(Srs, TheOwnerKeepsTheBestSumAndBanksTheRest) {
   testing::run_ranks("srs", 2, [](comm::Communicator& c) {
     compress::Residual residual(4);
-    ResidualGroup bucket(residual.span());
+    ResidualGroup group(residual.span());
     // Slice 0 is entries 0 and 1, owned by rank 0; each rank sends its best one of them.
     const std::vector<float> contribution =
         c.rank() == 0 ? std::vector<float>{5, 0, 0, 0} : std::vector<float>{0, 4, 0, 2};
     std::vector<float> out(4);
     const Terms terms{.plan = plan_of("gradients srs scatter=direct density=50% values=f32")};
-    (void)exchange(c, bucket, terms, compress::Gradient{contribution}, out);
+    (void)exchange(c, group, terms, compress::Gradient{contribution}, out);
     EXPECT_EQ(out, (std::vector<float>{2.5F, 0, 0, 1}));
     EXPECT_EQ(residual.span()[1],
               c.rank() == 0 ? 4.0F : 0.0F);  // the owner's now, whoever brought it
@@ -177,12 +177,12 @@ TEST(Flight, MayTravelOnAnotherThreadAndLandLater) {
     testing::run_ranks(text, 3, [&](comm::Communicator& c) {
       const std::size_t n = 64;
       compress::Residual residual(n);
-      ResidualGroup bucket(residual.span());
+      ResidualGroup group(residual.span());
       std::vector<float> parameters = random_values(static_cast<std::uint64_t>(c.rank()), n);
       const std::vector<float> start = parameters;
       const std::vector<float> reference(n, 0.0F);
       const Terms terms{.plan = plan_of(text), .round = 5};
-      const auto flight = depart(c, bucket, terms, compress::Progress{parameters, reference});
+      const auto flight = depart(c, group, terms, compress::Progress{parameters, reference});
       // Between departure and landing the own part and the residual are all there is.
       std::vector<float> own(n, 0.0F);
       flight->add_own_part(own);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// shared: the leader's indices are broadcast, every rank takes its own values there, the values are
-// all-reduced.
+// Scheme shared: the leader's indices are broadcast, every rank takes its own values there, and the
+// values are all-reduced.
 //
-// star: the leader is step mod N. var: the rank whose largest entries hold the most energy. The
-// vote costs no message: each rank's estimate rides in the headers of the values, where adding two
-// payloads keeps the larger; so the leader of this exchange is the winner of the last one's vote,
-// and step mod N until there was one.
+// star: the leader is round mod N. var: the rank whose largest entries hold the most energy. The
+// vote costs no message: each rank's estimate travels in the headers of the values, where adding
+// two payloads keeps the larger. So the leader of this exchange is the winner of the last vote, and
+// round mod N before the first.
 #include <algorithm>
 
 #include "pliant/compress/residual.h"
@@ -20,14 +20,14 @@ namespace {
 
 class SharedFlight final : public Flight {
  public:
-  SharedFlight(const comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms,
+  SharedFlight(const comm::Communicator& communicator, ResidualGroup& group, const Terms& terms,
                const compress::Contribution& contribution)
-      : Flight(communicator, bucket, terms), quota_(bucket.quota(terms)), leader_(pick_leader()) {
-    const auto outcome = rank_ == leader_ ? bucket.select(terms, contribution, led_)
-                                          : bucket.accumulate(contribution);
+      : Flight(communicator, group, terms), quota_(group.quota(terms)), leader_(pick_leader()) {
+    const auto outcome =
+        rank_ == leader_ ? group.select(terms, contribution, led_) : group.accumulate(contribution);
     note_tally(outcome.tally);
-    marks_.vote = compress::energy_mark(bucket.top_energy(terms, outcome));
-    marks_.voted = static_cast<std::uint16_t>(rank_);
+    status_.vote = compress::header_energy(group.top_energy(terms, outcome));
+    status_.voted = static_cast<std::uint16_t>(rank_);
     energy_ = outcome.tally.energy;
     report_.leader = leader_;
     report_.select = communicator.now() - departed_;
@@ -39,7 +39,7 @@ class SharedFlight final : public Flight {
     report_.traffic += sum_values(communicator);
     note_wire();
     complaint_.raise();
-    bucket_.voted = marks_.voted;
+    group_.voted = status_.voted;
   }
 
   void add_own_part(std::span<float> to) const override {
@@ -48,10 +48,10 @@ class SharedFlight final : public Flight {
 
   void give_back() override {
     if (indices_.empty()) {
-      compress::put_back(bucket_.residual(),
+      compress::put_back(group_.residual(),
                          led_);  // not yet taken: only the leader's selection is out
     } else {
-      compress::put_back(bucket_.residual(), indices_, taken_);
+      compress::put_back(group_.residual(), indices_, taken_);
     }
   }
 
@@ -60,14 +60,14 @@ class SharedFlight final : public Flight {
     std::ranges::fill(out, 0.0F);
     add_scaled(out, indices_, sums_);
   }
-  void settle() override { compress::put_back(bucket_.residual(), indices_, banked_); }
+  void return_losses() override { compress::put_back(group_.residual(), indices_, banked_); }
 
  private:
   [[nodiscard]] int pick_leader() const {
     const int turn = static_cast<int>(terms_.round % static_cast<std::uint64_t>(ranks_));
     const bool elected =
-        terms_.plan.leader == plan::Leader::kVar && bucket_.voted && *bucket_.voted < ranks_;
-    return elected ? *bucket_.voted : turn;
+        terms_.plan.leader == plan::Leader::kVar && group_.voted && *group_.voted < ranks_;
+    return elected ? *group_.voted : turn;
   }
 
   Traffic broadcast_indices(comm::Communicator& communicator) {
@@ -79,7 +79,7 @@ class SharedFlight final : public Flight {
     comm::Region payload;
     if (rank_ == leader_) {
       const comm::Region room = workspace_->take(bound);
-      payload = {compress::encode(from_leader, marks_, led_.indices(), {}, {}, room.bytes),
+      payload = {compress::encode(from_leader, status_, led_.indices(), {}, {}, room.bytes),
                  room.owner};
     }
     const auto& builder =
@@ -94,7 +94,7 @@ class SharedFlight final : public Flight {
     if (!complaint_.any()) {
       complaint_.attempt([&] {
         const compress::Opened opened = compress::open(parts.payload().bytes, from_leader, quota_);
-        marks_.non_finite = marks_.non_finite || opened.marks.non_finite;
+        status_.non_finite = status_.non_finite || opened.status.non_finite;
         indices_.resize(opened.count);
         (void)compress::decode_indices(opened, indices_);
       });
@@ -102,8 +102,8 @@ class SharedFlight final : public Flight {
     return traffic;
   }
 
-  // A rank that refused the indices goes on with as many zeros as there may be values, for the
-  // others' sake.
+  // A rank that refused the indices goes on with as many zeros as there may be values, so that the
+  // others can finish.
   void take_values() {
     if (complaint_.any()) indices_.clear();
     const std::size_t count = complaint_.any() ? quota_ : indices_.size();
@@ -113,21 +113,21 @@ class SharedFlight final : public Flight {
     if (rank_ == leader_) {
       std::ranges::copy(led_.values(), sums_.begin());
     } else {
-      compress::take_out(bucket_.residual(), indices_, sums_);
+      compress::take_out(group_.residual(), indices_, sums_);
     }
     taken_ = sums_;
     double kept_energy = 0;
     for (const float value : taken_) kept_energy += static_cast<double>(value) * value;
     report_.kept = taken_.size();
     report_.gain = energy_ > 0 ? kept_energy / energy_ : 1;
-    marks_.unsent = compress::energy_mark(energy_ - kept_energy);
+    status_.unsent = compress::header_energy(energy_ - kept_energy);
   }
 
   Traffic sum_values(comm::Communicator& communicator) {
     const auto& builder =
         schedule::find_builder(schedule::Collective::kAllReduce, to_string(terms_.plan.reduce));
     const schedule::Shape shape{.size = ranks_};
-    CodedSum sum(sums_, banked_, quota_, builder.blocks(shape), envelope(), marks_, *workspace_,
+    CodedSum sum(sums_, banked_, quota_, builder.blocks(shape), envelope(), status_, *workspace_,
                  complaint_);
     return run(communicator, builder.build(rank_, shape), sum, run_options());
   }
@@ -144,10 +144,10 @@ class SharedFlight final : public Flight {
 
 }  // namespace
 
-std::unique_ptr<Flight> depart_shared(const comm::Communicator& communicator, ResidualGroup& bucket,
+std::unique_ptr<Flight> depart_shared(const comm::Communicator& communicator, ResidualGroup& group,
                                       const Terms& terms,
                                       const compress::Contribution& contribution) {
-  return std::make_unique<SharedFlight>(communicator, bucket, terms, contribution);
+  return std::make_unique<SharedFlight>(communicator, group, terms, contribution);
 }
 
 }  // namespace pliant::exchange

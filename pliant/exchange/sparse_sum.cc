@@ -13,16 +13,6 @@
 
 namespace pliant::exchange {
 
-void Entries::push(std::uint32_t index, float value) {
-  indices.push_back(index);
-  values.push_back(value);
-}
-
-void Entries::clear() {
-  indices.clear();
-  values.clear();
-}
-
 // Which of the two is next is as good as random, so the loop that does nearly all the work decides
 // without a branch.
 Entries merged(const Entries& a, const Entries& b) {
@@ -58,14 +48,14 @@ Entries merged(const Entries& a, const Entries& b) {
 
 SparseSum::SparseSum(std::vector<Entries> slices, std::vector<std::size_t> begins,
                      std::vector<std::size_t> quotas, const compress::Envelope& envelope,
-                     compress::Marks& marks, Entries& lost, Workspace& workspace,
+                     compress::SenderStatus& status, Entries& lost, Workspace& workspace,
                      Complaint& complaint)
     : slices_(std::move(slices)),
       begins_(std::move(begins)),
       quotas_(std::move(quotas)),
       envelope_(envelope),
-      marks_(marks),
-      unsent_(quotas_.size(), marks.unsent),
+      status_(status),
+      unsent_(quotas_.size(), status.unsent),
       lost_(lost),
       workspace_(workspace),
       complaint_(complaint) {}
@@ -118,10 +108,10 @@ comm::Region SparseSum::encode(int b) {
   const auto begin = static_cast<std::uint32_t>(begins_[static_cast<std::size_t>(b)]);
   const comm::Region room = workspace_.take(bound(b));
   differences_.resize(slice.size());
-  compress::Marks marks = marks_;
-  marks.refused = marks.refused || complaint_.any();
-  marks.unsent = unsent_[static_cast<std::size_t>(b)];
-  const auto payload = compress::encode(envelope_of(b), marks, slice.indices, slice.values,
+  compress::SenderStatus status = status_;
+  status.refused = status.refused || complaint_.any();
+  status.unsent = unsent_[static_cast<std::size_t>(b)];
+  const auto payload = compress::encode(envelope_of(b), status, slice.indices, slice.values,
                                         differences_, room.bytes);
   for (std::size_t i = 0; i < slice.size(); ++i) {
     if (differences_[i] != 0) lost_.push(begin + slice.indices[i], differences_[i]);
@@ -157,21 +147,17 @@ void SparseSum::take(int b, int sender, const comm::Region& payload) {
   expected.sender = static_cast<std::uint32_t>(sender);
   const compress::Opened opened =
       compress::open(payload.bytes, expected, quotas_[static_cast<std::size_t>(b)]);
-  compress::merge(marks_, opened.marks);
+  compress::merge(status_, opened.status);
   float& unsent = unsent_[static_cast<std::size_t>(b)];
-  unsent = compress::energy_mark(static_cast<double>(unsent) + opened.marks.unsent);
-  if (opened.marks.refused)
+  unsent = compress::header_energy(static_cast<double>(unsent) + opened.status.unsent);
+  if (opened.status.refused)
     throw RefusedByPeer(fmt::format("rank {} refused what it was sent", sender));
-  arriving_.indices.resize(opened.count);
-  arriving_.values.resize(opened.count);
-  (void)compress::decode_indices(opened, arriving_.indices);
-  (void)compress::decode_values(opened, arriving_.values);
   Entries& slice = slices_[static_cast<std::size_t>(b)];
-  slice = merged(slice, arriving_);
+  slice = merged(slice, decode(opened));
   for (float& value : slice.values) {
     if (std::isfinite(value)) continue;
     value = 0;
-    marks_.non_finite = true;
+    status_.non_finite = true;
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A reduce-scatter of selections: block b holds entries of slice b, and adding two blocks merges
-// them. What grows beyond the quota on the way is trimmed, and whoever trims or rounds keeps the
-// difference.
+// SparseSum: the blocks of a sparse reduce-scatter. Block b holds entries of slice b, and adding
+// two blocks merges them. A sum that exceeds the quota on the way is trimmed; the rank that trims
+// or rounds keeps the difference.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,11 @@
 
 #include "pliant/compress/payload.h"
 #include "pliant/exchange/complaint.h"
+#include "pliant/exchange/entries.h"
 #include "pliant/exchange/run.h"
 #include "pliant/exchange/workspace.h"
 
 namespace pliant::exchange {
-
-// Sorted indices and their values.
-struct Entries {
-  std::vector<std::uint32_t> indices;
-  std::vector<float> values;
-  [[nodiscard]] std::size_t size() const { return indices.size(); }
-  void push(std::uint32_t index, float value);
-  void clear();
-};
 
 // The sum of two selections of one span.
 [[nodiscard]] Entries merged(const Entries& a, const Entries& b);
@@ -31,10 +23,11 @@ class SparseSum final : public Blocks {
  public:
   // slices[b]: this rank's entries of slice b, whose length is begins[b + 1] - begins[b], indices
   // from its begin. At most `quotas[b]` entries of it travel. What is lost here goes to `lost`,
-  // with indices of the whole bucket.
+  // with indices of the whole group.
   SparseSum(std::vector<Entries> slices, std::vector<std::size_t> begins,
             std::vector<std::size_t> quotas, const compress::Envelope& envelope,
-            compress::Marks& marks, Entries& lost, Workspace& workspace, Complaint& complaint);
+            compress::SenderStatus& status, Entries& lost, Workspace& workspace,
+            Complaint& complaint);
 
   comm::Region outgoing(const schedule::Move& move, schedule::OnArrival on_arrival) override;
   comm::Region room(const schedule::Move& move, schedule::OnArrival on_arrival) override;
@@ -56,10 +49,9 @@ class SparseSum final : public Blocks {
   std::vector<std::size_t> begins_;
   std::vector<std::size_t> quotas_;
   compress::Envelope envelope_;
-  compress::Marks& marks_;
+  compress::SenderStatus& status_;
   std::vector<float> unsent_;  // by slice: of those whose entries are in it
   Entries& lost_;
-  Entries arriving_;
   std::vector<float> differences_;
   Workspace& workspace_;
   Complaint& complaint_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// srs, sparse reduce-scatter: slice j's best entries of every rank meet at rank j, which adds them,
-// keeps the best and sends those to everyone.
+// Scheme srs, sparse reduce-scatter: rank j gets the largest entries of slice j from every rank,
+// adds them, keeps the largest sums and sends those to everyone.
 #include <algorithm>
 
 #include "pliant/compress/residual.h"
@@ -14,10 +14,9 @@ namespace {
 
 class SrsFlight final : public Flight {
  public:
-  SrsFlight(const comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms,
+  SrsFlight(const comm::Communicator& communicator, ResidualGroup& group, const Terms& terms,
             const compress::Contribution& contribution)
-      : Flight(communicator, bucket, terms),
-        own_(bucket.select_slices(terms, ranks_, contribution)) {
+      : Flight(communicator, group, terms), own_(group.select_slices(terms, ranks_, contribution)) {
     note_tally(own_.tally);
     report_.select = communicator.now() - departed_;
   }
@@ -30,7 +29,7 @@ class SrsFlight final : public Flight {
       slices.push_back({{selection.indices().begin(), selection.indices().end()},
                         {selection.values().begin(), selection.values().end()}});
     }
-    SparseSum sum(std::move(slices), own_.begins, own_.quotas, envelope(), marks_, lost_,
+    SparseSum sum(std::move(slices), own_.begins, own_.quotas, envelope(), status_, lost_,
                   *workspace_, complaint_);
     const auto& scatter = schedule::find_builder(schedule::Collective::kReduceScatter,
                                                  to_string(terms_.plan.scatter));
@@ -50,11 +49,8 @@ class SrsFlight final : public Flight {
       expected.sender = static_cast<std::uint32_t>(b);
       const compress::Opened opened = open(packets.payloads()[static_cast<std::size_t>(b)],
                                            expected, own_.quotas[static_cast<std::size_t>(b)]);
-      marks_.unsent = opened.marks.unsent;  // every owner has added all ranks'
-      Entries slice{std::vector<std::uint32_t>(opened.count), std::vector<float>(opened.count)};
-      (void)compress::decode_indices(opened, slice.indices);
-      (void)compress::decode_values(opened, slice.values);
-      sums_.push_back(std::move(slice));
+      status_.unsent = opened.status.unsent;  // every owner has added all ranks'
+      sums_.push_back(decode(opened));
     }
     report_.decode += communicator.now() - arrived;
   }
@@ -70,7 +66,7 @@ class SrsFlight final : public Flight {
   void give_back() override {
     for (std::size_t b = 0; b < own_.selections.size(); ++b) {
       compress::put_back(
-          bucket_.residual().subspan(own_.begins[b], own_.begins[b + 1] - own_.begins[b]),
+          group_.residual().subspan(own_.begins[b], own_.begins[b + 1] - own_.begins[b]),
           own_.selections[b]);
     }
   }
@@ -81,7 +77,9 @@ class SrsFlight final : public Flight {
     for (std::size_t b = 0; b < sums_.size(); ++b)
       add_scaled(out, sums_[b].indices, sums_[b].values, own_.begins[b]);
   }
-  void settle() override { compress::put_back(bucket_.residual(), lost_.indices, lost_.values); }
+  void return_losses() override {
+    compress::put_back(group_.residual(), lost_.indices, lost_.values);
+  }
 
  private:
   ResidualGroup::Slices own_;
@@ -91,9 +89,9 @@ class SrsFlight final : public Flight {
 
 }  // namespace
 
-std::unique_ptr<Flight> depart_srs(const comm::Communicator& communicator, ResidualGroup& bucket,
+std::unique_ptr<Flight> depart_srs(const comm::Communicator& communicator, ResidualGroup& group,
                                    const Terms& terms, const compress::Contribution& contribution) {
-  return std::make_unique<SrsFlight>(communicator, bucket, terms, contribution);
+  return std::make_unique<SrsFlight>(communicator, group, terms, contribution);
 }
 
 }  // namespace pliant::exchange

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What goes into an exchange of one bucket, and what is told about it afterwards.
+// Terms and Report: the input and the outcome of one exchange.
 #pragma once
 
 #include <cstddef>
@@ -12,28 +12,27 @@
 
 namespace pliant::exchange {
 
-// What all ranks know, alike, before a byte moves.
+// Input that is the same on all ranks.
 struct Terms {
   plan::Plan plan;
   std::uint64_t round = 0;
   std::uint32_t plan_version = 0;
-  std::uint32_t bucket = 0;
-  std::size_t quota = 0;            // entries that a rank may send; 0: density x size
+  std::uint32_t bucket = 0;         // number of the group, for payloads and tags
   std::optional<Seconds> deadline;  // for each message
-  bool flushes = false;  // dense gradients in f32: a residual goes along, so a result that is not
-                         // finite is void
+  // Dense gradients in f32 that carry a residual: a result that is not finite is void.
+  bool flushes = false;
 };
 
 struct Report {
-  bool is_void = false;  // somebody's contribution was not finite: the result is NaN (gradients) or
-                         // 0 (updates)
-  int leader = -1;       // shared: whose indices were taken
+  // A contribution was not finite: the result is NaN (gradients) or 0 (updates).
+  bool is_void = false;
+  int leader = -1;       // shared: the rank whose indices were used
   std::size_t kept = 0;  // entries this rank sent
-  double updated_fraction =
-      1;              // entries of the result that are not zero / all; dense: 1 by definition
+  // Entries of the result that are not zero / all entries; 1 for dense.
+  double updated_fraction = 1;
   double gain = 1;    // energy this rank sent / energy it had accumulated
-  double energy = 0;  // accumulated, where it was counted: not in a dense exchange of gradients
-  double aggregate_gain = 1;  // the same of the average over ranks, estimated (docs/algorithms.md)
+  double energy = 0;  // accumulated; 0 in a dense exchange of gradients, which does not count it
+  double aggregate_gain = 1;  // gain of the average over ranks, estimated (docs/algorithms.md)
   Traffic traffic;            // of the wire
   Seconds select, encode, wire, decode;
 };

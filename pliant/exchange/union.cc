@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// union: every rank's own largest entries, all-gathered and summed in rank order.
+// Scheme union: the largest entries of every rank, all-gathered and summed in rank order.
 #include <algorithm>
 
 #include "pliant/compress/residual.h"
+#include "pliant/exchange/entries.h"
 #include "pliant/exchange/packets.h"
 #include "pliant/exchange/schemes.h"
 #include "pliant/schedule/catalogue.h"
@@ -12,20 +13,15 @@ namespace {
 
 class UnionFlight final : public Flight {
  public:
-  UnionFlight(const comm::Communicator& communicator, ResidualGroup& bucket, const Terms& terms,
+  UnionFlight(const comm::Communicator& communicator, ResidualGroup& group, const Terms& terms,
               const compress::Contribution& contribution)
-      : Flight(communicator, bucket, terms), quota_(bucket.quota(terms)) {
-    note_tally(bucket.select(terms, contribution, own_).tally);
+      : Flight(communicator, group, terms), quota_(group.quota(terms)) {
+    note_tally(group.select(terms, contribution, own_).tally);
     const Seconds selected = communicator.now();
     const comm::Region room = workspace_->take(bound());
-    try {
-      payload_ = {compress::encode_giving_back(envelope(), marks_, own_.indices(), own_.values(),
-                                               bucket.residual(), room.bytes),
-                  room.owner};
-    } catch (...) {  // a selection beyond the quota: the selector's owner and these terms disagree
-      compress::put_back(bucket.residual(), own_);
-      throw;
-    }
+    payload_ = {compress::encode_giving_back(envelope(), status_, own_.indices(), own_.values(),
+                                             group.residual(), room.bytes),
+                room.owner};
     report_.select = selected - departed_;
     report_.encode = communicator.now() - selected;
   }
@@ -40,19 +36,15 @@ class UnionFlight final : public Flight {
     note_wire();
     complaint_.raise();
     const Seconds arrived = communicator.now();
-    marks_.unsent = 0;
+    status_.unsent = 0;
     for (int r = 0; r < ranks_; ++r) {
       compress::Envelope expected = envelope();
       expected.sender = static_cast<std::uint32_t>(r);
       const compress::Opened opened =
           open(packets.payloads()[static_cast<std::size_t>(r)], expected, quota_);
-      marks_.unsent =
-          compress::energy_mark(static_cast<double>(marks_.unsent) + opened.marks.unsent);
-      Part part{.indices = std::vector<std::uint32_t>(opened.count),
-                .values = std::vector<float>(opened.count)};
-      (void)compress::decode_indices(opened, part.indices);
-      (void)compress::decode_values(opened, part.values);
-      parts_.push_back(std::move(part));
+      status_.unsent =
+          compress::header_energy(static_cast<double>(status_.unsent) + opened.status.unsent);
+      parts_.push_back(decode(opened));
     }
     report_.decode += communicator.now() - arrived;
   }
@@ -61,20 +53,16 @@ class UnionFlight final : public Flight {
     for (std::size_t i = 0; i < own_.size(); ++i) to[own_.indices()[i]] += own_.values()[i];
   }
 
-  void give_back() override { compress::put_back(bucket_.residual(), own_); }
+  void give_back() override { compress::put_back(group_.residual(), own_); }
 
  protected:
   void write_average(std::span<float> out) override {
     std::ranges::fill(out, 0.0F);
-    for (const Part& part : parts_) add_scaled(out, part.indices, part.values);
+    for (const Entries& part : parts_) add_scaled(out, part.indices, part.values);
   }
-  void settle() override {}  // rounding went back at departure
+  void return_losses() override {}  // rounding went back at departure
 
  private:
-  struct Part {
-    std::vector<std::uint32_t> indices;
-    std::vector<float> values;
-  };
   [[nodiscard]] std::size_t bound() const {
     const compress::Envelope mine = envelope();
     return static_cast<std::size_t>(encoded_bound(mine.length, quota_, mine.codes).value);
@@ -83,15 +71,15 @@ class UnionFlight final : public Flight {
   std::size_t quota_;
   compress::Selection own_;  // decoded values
   comm::Region payload_;
-  std::vector<Part> parts_;  // by rank
+  std::vector<Entries> parts_;  // by rank
 };
 
 }  // namespace
 
-std::unique_ptr<Flight> depart_union(const comm::Communicator& communicator, ResidualGroup& bucket,
+std::unique_ptr<Flight> depart_union(const comm::Communicator& communicator, ResidualGroup& group,
                                      const Terms& terms,
                                      const compress::Contribution& contribution) {
-  return std::make_unique<UnionFlight>(communicator, bucket, terms, contribution);
+  return std::make_unique<UnionFlight>(communicator, group, terms, contribution);
 }
 
 }  // namespace pliant::exchange

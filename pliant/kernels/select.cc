@@ -21,7 +21,6 @@ namespace pliant::kernels::HWY_NAMESPACE {
 
 using scalar::accumulate;
 using scalar::accumulate_select;
-using scalar::count_at_least;
 using scalar::progress_accumulate;
 using scalar::progress_select;
 using scalar::select;
@@ -348,19 +347,6 @@ HWY_ATTR Tally progress_accumulate(std::span<float> parameters, std::span<const 
               StoreOnly(), sampling);
 }
 
-HWY_ATTR std::size_t count_at_least(std::span<const float> values, float threshold) {
-  const auto limit = threshold_minus_1(threshold);
-  std::size_t count = 0;
-  std::size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    count += hn::CountTrue(Floats(),
-                           at_least(magnitudes(hn::LoadU(Floats(), values.data() + i)), limit));
-  }
-  for (; i < values.size(); ++i)
-    count += magnitude_bits(values[i]) >= magnitude_bits(threshold) ? 1 : 0;
-  return count;
-}
-
 #endif  // HWY_TARGET == HWY_SCALAR
 
 }  // namespace pliant::kernels::HWY_NAMESPACE
@@ -374,7 +360,6 @@ HWY_EXPORT(progress_select);
 HWY_EXPORT(select);
 HWY_EXPORT(accumulate);
 HWY_EXPORT(progress_accumulate);
-HWY_EXPORT(count_at_least);
 
 Tally accumulate_select(std::span<const float> gradient, std::span<float> residual,
                         const Criterion& criterion, const Room& out, const Sampling& sampling) {
@@ -401,10 +386,6 @@ Tally accumulate(std::span<const float> gradient, std::span<float> residual,
 Tally progress_accumulate(std::span<float> parameters, std::span<const float> reference,
                           std::span<float> residual, const Sampling& sampling) {
   return HWY_DYNAMIC_DISPATCH(progress_accumulate)(parameters, reference, residual, sampling);
-}
-
-std::size_t count_at_least(std::span<const float> values, float threshold) {
-  return HWY_DYNAMIC_DISPATCH(count_at_least)(values, threshold);
 }
 
 }  // namespace pliant::kernels

@@ -97,9 +97,6 @@ Tally accumulate(std::span<const float> gradient, std::span<float> residual,
 Tally progress_accumulate(std::span<float> parameters, std::span<const float> reference,
                           std::span<float> residual, const Sampling& sampling = {});
 
-// How many |values| are >= threshold, by bit pattern.
-[[nodiscard]] std::size_t count_at_least(std::span<const float> values, float threshold);
-
 namespace scalar {
 Tally accumulate_select(std::span<const float> gradient, std::span<float> residual,
                         const Criterion& criterion, const Room& out, const Sampling& sampling = {});
@@ -112,7 +109,6 @@ Tally accumulate(std::span<const float> gradient, std::span<float> residual,
                  const Sampling& sampling = {});
 Tally progress_accumulate(std::span<float> parameters, std::span<const float> reference,
                           std::span<float> residual, const Sampling& sampling = {});
-[[nodiscard]] std::size_t count_at_least(std::span<const float> values, float threshold);
 }  // namespace scalar
 
 }  // namespace pliant::kernels

@@ -107,11 +107,5 @@ Tally progress_accumulate(std::span<float> parameters, std::span<const float> re
   return pass(residual, from_progress(parameters, reference), {}, nullptr, sampling);
 }
 
-std::size_t count_at_least(std::span<const float> values, float threshold) {
-  std::size_t count = 0;
-  for (const float x : values) count += magnitude_bits(x) >= magnitude_bits(threshold) ? 1 : 0;
-  return count;
-}
-
 }  // namespace scalar
 }  // namespace pliant::kernels

@@ -142,18 +142,6 @@ RC_GTEST_PROP(SelectPasses, KeptAndResidualTogetherAreContributionAndOldResidual
   RC_ASSERT(j == scene.tally.kept);
 }
 
-RC_GTEST_PROP(CountAtLeast, EveryTargetGivesTheCountOfTheTwin, ()) {
-  std::mt19937_64 random(*rc::gen::arbitrary<std::uint64_t>());
-  const auto kind = static_cast<Kind>(*rc::gen::inRange(0, kKinds));
-  ShiftedFloats values(kind, *rc::gen::inRange<std::size_t>(0, 300), random() % 17, random);
-  const float threshold = magnitude(nasty_float(kind, random));
-  for (const Target& target : targets()) {
-    const PinnedTarget pinned(target);
-    RC_ASSERT(count_at_least(values.span(), threshold) ==
-              scalar::count_at_least(values.span(), threshold));
-  }
-}
-
 TEST(SelectPasses, AnOverflowOfTwoFiniteNumbersLeavesTheResidualAndIsCounted) {
   const float largest = std::numeric_limits<float>::max();
   std::vector<float> residual(100, 0.75F * largest), gradient(100, 1.0F);

@@ -62,8 +62,6 @@ class PriceBook {
   // Of the all-gather of `bytes` per rank that carries the control records.
   [[nodiscard]] static Weight weigh_control(double bytes, int size);
 
-  [[nodiscard]] std::size_t pages() const { return pages_.size(); }
-
  private:
   [[nodiscard]] const Coefficients& find(const plan::Plan& plan, int size, int segments);
   [[nodiscard]] Coefficients count(plan::Plan plan, int size, int segments);

@@ -33,7 +33,7 @@ struct EfficiencyOptions {
   // others made the progress that lands.
   double age_scale = 14;
   double age_power = 2;
-  double age_scale_adam = 11;  // with lengthened steps (engine/common_share.h)
+  double age_scale_adam = 11;  // with lengthened steps
   double age_power_adam = 2;
   void turn_all_p(double p) { p_updates = p_gradients = p_updates_adam = p_gradients_adam = p; }
   bool operator==(const EfficiencyOptions&) const = default;

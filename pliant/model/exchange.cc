@@ -134,18 +134,6 @@ std::vector<Stage> stages(const plan::Plan& plan, std::size_t length, std::size_
   return dense(exchange);
 }
 
-Load load(const Stage& stage, int rank) {
-  Load total;
-  const std::vector<double> bytes = all_block_bytes(stage);
-  for (const auto& round : schedule_of(stage, rank)) {
-    total.messages += static_cast<int>(round.sends.size());
-    for (const auto& move : round.sends) {
-      for (const int b : move.blocks) total.bytes += bytes[static_cast<std::size_t>(b)];
-    }
-  }
-  return total;
-}
-
 schedule::Schedule schedule_of(const Stage& stage, int rank) {
   schedule::Schedule rounds = stage.builder->build(rank, stage.shape);
   if (stage.message_bytes == 0) return rounds;

@@ -23,17 +23,10 @@ struct Stage {
 };
 
 // Of a bucket of `length`, of which every rank may send `kept` entries (dense ignores it); shared:
-// rank `leader` leads. reduce=backend is taken for halving-doubling, which runs where the engine
+// rank `leader` leads. reduce=backend is taken for halving-doubling, which runs where the backend
 // has no all-reduce of its own.
 [[nodiscard]] std::vector<Stage> stages(const plan::Plan& plan, std::size_t length,
                                         std::size_t kept, int size, int leader = 0);
-
-// What a rank sends in a stage.
-struct Load {
-  int messages = 0;
-  double bytes = 0;
-};
-[[nodiscard]] Load load(const Stage& stage, int rank);
 
 // What every message has besides its blocks is one more block, which all moves carry.
 [[nodiscard]] schedule::Schedule schedule_of(const Stage& stage, int rank);

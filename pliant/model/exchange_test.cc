@@ -9,6 +9,7 @@
 #include "pliant/plan/code_sizes.h"
 #include "pliant/plan/density.h"
 #include "pliant/plan/segments.h"
+#include "tests/support/load.h"
 
 namespace pliant::model {
 namespace {
@@ -90,8 +91,8 @@ TEST(Stages, AreNamedCutAndSizedAsTheExchangeRunsThem) {
             static_cast<double>(plan::kPayloadHeaderBytes +
                                 plan::value_stream_bytes(plan.values, kKept)));
   // The root sends every segment once; each message also has 8 bytes that tell the length.
-  EXPECT_EQ(load(all[0], 3).messages, 7);
-  EXPECT_EQ(load(all[0], 3).bytes, total + 7 * 8);
+  EXPECT_EQ(testing::load(all[0], 3).messages, 7);
+  EXPECT_EQ(testing::load(all[0], 3).bytes, total + 7 * 8);
 }
 
 TEST(Stages, SegmentsLeftOutFollowTheRule) {

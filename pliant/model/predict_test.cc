@@ -88,12 +88,12 @@ TEST(Predict, TwoLanesPrepareAUnitWhileAnotherTravels) {
 TEST(Predict, UnitsCoverTheModelAndWaitForTheirLastBucket) {
   Inputs inputs = even(2, "1gbit,1ms", 1, 0, 0);
   inputs.buckets = {{100, {0.2}}, {300, {0.5}}, {200, {0.9}}};
-  EXPECT_EQ(units(parse_plan("gradients dense fuse=all"), inputs),
+  EXPECT_EQ(groups(parse_plan("gradients dense fuse=all"), inputs),
             (std::vector<Bucket>{{600, {0.9}}}));
-  EXPECT_EQ(units(parse_plan("gradients dense fuse=2"), inputs),
+  EXPECT_EQ(groups(parse_plan("gradients dense fuse=2"), inputs),
             (std::vector<Bucket>{{400, {0.5}}, {200, {0.9}}}));
-  EXPECT_EQ(units(parse_plan("gradients dense fuse=bucket"), inputs), inputs.buckets);
-  EXPECT_EQ(units(parse_plan("updates dense"), inputs), (std::vector<Bucket>{{600, {0.9}}}));
+  EXPECT_EQ(groups(parse_plan("gradients dense fuse=bucket"), inputs), inputs.buckets);
+  EXPECT_EQ(groups(parse_plan("updates dense"), inputs), (std::vector<Bucket>{{600, {0.9}}}));
 }
 
 // every divides the exchange, late hides up to d steps of compute, and no more than the lanes

@@ -137,8 +137,4 @@ Seconds price_sequence(const Sequence& sequence, std::span<const double> block_b
   return alone ? *alone : price_sharing(sequence, block_bytes, links, combine_seconds_per_byte);
 }
 
-std::vector<double> even_blocks(double total, int count) {
-  return std::vector<double>(static_cast<std::size_t>(count), total / count);
-}
-
 }  // namespace pliant::model

@@ -32,7 +32,4 @@ struct Sequence {
                                      std::span<const plan::Link> links,
                                      double combine_seconds_per_byte = 0);
 
-// `total` bytes cut into `count` equal blocks.
-[[nodiscard]] std::vector<double> even_blocks(double total, int count);
-
 }  // namespace pliant::model

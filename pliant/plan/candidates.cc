@@ -85,7 +85,7 @@ class Choices {
     return {has_bcast(plan.scheme) ? pins_.segments.value_or(plan.segments) : plan.segments};
   }
 
-  // The engine's own is for dense, and first: it is plain DDP. With two ranks ring is
+  // The backend's own is for dense, and first: it is plain DDP. With two ranks ring is
   // halving-doubling, and tree sends twice what that does in as many rounds.
   [[nodiscard]] std::vector<AllReduce> reduce(const Plan& plan) const {
     using enum AllReduce;

@@ -11,6 +11,7 @@
 #include "pliant/common/errors.h"
 #include "pliant/plan/density.h"
 #include "tests/arbitrary_plan.h"
+#include "tests/support/matches.h"
 
 namespace pliant::plan {
 namespace {

@@ -16,7 +16,7 @@ namespace pliant::plan {
 // windows, beyond that they stream. A factor of 16 each.
 inline constexpr std::array<double, 3> kSizeClasses = {16.0 * 1024, 256.0 * 1024, 4096.0 * 1024};
 
-// The engine's own all-reduce is another program than ours, so it has a row of its own.
+// The backend's own all-reduce is another program than ours, so it has a row of its own.
 inline constexpr std::size_t kCorrectedSchemes = kSchemes.size() + 1;
 inline constexpr std::size_t kCorrections = kCorrectedSchemes * (kSizeClasses.size() + 1);
 
@@ -28,8 +28,8 @@ inline constexpr std::size_t kCorrections = kCorrectedSchemes * (kSizeClasses.si
 
 // Where the correction of an exchange under this plan is kept.
 [[nodiscard]] constexpr std::size_t correction_index(const Plan& plan, double bytes) {
-  const bool engine = plan.scheme == Scheme::kDense && plan.reduce == AllReduce::kBackend;
-  const std::size_t row = engine ? kSchemes.size() : static_cast<std::size_t>(plan.scheme);
+  const bool own = plan.scheme == Scheme::kDense && plan.reduce == AllReduce::kBackend;
+  const std::size_t row = own ? kSchemes.size() : static_cast<std::size_t>(plan.scheme);
   return row * (kSizeClasses.size() + 1) + size_class(bytes);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which buckets travel together. The engine groups by this rule and the model predicts by it.
+// Rule for grouping buckets that travel together. The engine groups by it and the model predicts by
+// it.
 #pragma once
 
 #include <cstddef>

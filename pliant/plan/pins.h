@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a user typed: a plan of which any part may be left out, to be chosen for them. "auto" leaves
-// all of it out. Grammar and examples: docs/plans.md.
+// Pins: a plan of which any part may be left open, for Pliant to choose. "auto" leaves all of it
+// open. Grammar and examples: docs/plans.md.
 #pragma once
 
 #include <optional>
@@ -37,7 +37,7 @@ inline constexpr int kMaxLate = 64;
 inline constexpr int kMaxSegments = 4096;
 
 // Words in any order, separated by spaces. Throws InputError that starts with `what`, points at the
-// culprit with a caret and lists what is allowed.
+// wrong word with a caret and lists the allowed ones.
 [[nodiscard]] Pins parse_pins(std::string_view text, std::string_view what = "plan");
 
 // One line, in the order of docs/plans.md; parse_pins gives the same pins back. Nothing pinned is

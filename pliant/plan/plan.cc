@@ -13,7 +13,7 @@ namespace {
 // Pins the part to the first wish that contradicts nothing pinned so far, unless it is pinned
 // already.
 template <typename T>
-void settle(Pins& pins, std::optional<T> Pins::*part, std::initializer_list<T> wishes) {
+void choose(Pins& pins, std::optional<T> Pins::*part, std::initializer_list<T> wishes) {
   if (pins.*part) return;
   for (const T wish : wishes) {
     pins.*part = wish;
@@ -24,31 +24,31 @@ void settle(Pins& pins, std::optional<T> Pins::*part, std::initializer_list<T> w
 
 // Kind and scheme first: they say which other parts there are. Every list of wishes ends with a
 // word that goes with whatever consistent pins are left, so one is always found.
-Pins settled(Pins pins, const Plan& defaults) {
-  settle(pins, &Pins::kind, {defaults.kind, Kind::kGradients, Kind::kUpdates});
-  settle(pins, &Pins::scheme,
+Pins chosen(Pins pins, const Plan& defaults) {
+  choose(pins, &Pins::kind, {defaults.kind, Kind::kGradients, Kind::kUpdates});
+  choose(pins, &Pins::scheme,
          {defaults.scheme, Scheme::kDense, Scheme::kUnion, Scheme::kSrs, Scheme::kShared});
   if (pins.kind == Kind::kUpdates) {
-    settle(pins, &Pins::every, {defaults.every});
-    settle(pins, &Pins::late, {defaults.late, 0});
+    choose(pins, &Pins::every, {defaults.every});
+    choose(pins, &Pins::late, {defaults.late, 0});
   } else {
-    settle(pins, &Pins::fuse, {defaults.fuse});
+    choose(pins, &Pins::fuse, {defaults.fuse});
   }
   const Scheme scheme = *pins.scheme;
-  if (scheme == Scheme::kShared) settle(pins, &Pins::leader, {defaults.leader});
-  if (has_scatter(scheme)) settle(pins, &Pins::scatter, {defaults.scatter});
-  if (has_gather(scheme)) settle(pins, &Pins::gather, {defaults.gather});
+  if (scheme == Scheme::kShared) choose(pins, &Pins::leader, {defaults.leader});
+  if (has_scatter(scheme)) choose(pins, &Pins::scatter, {defaults.scatter});
+  if (has_gather(scheme)) choose(pins, &Pins::gather, {defaults.gather});
   if (has_bcast(scheme)) {
-    settle(pins, &Pins::bcast, {defaults.bcast, Broadcast::kDoubleTree});
-    if (defaults.segments > 0) settle(pins, &Pins::segments, {defaults.segments});
+    choose(pins, &Pins::bcast, {defaults.bcast, Broadcast::kDoubleTree});
+    if (defaults.segments > 0) choose(pins, &Pins::segments, {defaults.segments});
   }
   if (has_reduce(scheme))
-    settle(pins, &Pins::reduce, {defaults.reduce, AllReduce::kHalvingDoubling});
+    choose(pins, &Pins::reduce, {defaults.reduce, AllReduce::kHalvingDoubling});
   if (scheme != Scheme::kDense) {
-    settle(pins, &Pins::density, {defaults.density});
-    settle(pins, &Pins::indices, {defaults.indices});
+    choose(pins, &Pins::density, {defaults.density});
+    choose(pins, &Pins::indices, {defaults.indices});
   }
-  settle(pins, &Pins::values, {defaults.values, ValueCode::kF32});
+  choose(pins, &Pins::values, {defaults.values, ValueCode::kF32});
   return pins;
 }
 
@@ -93,20 +93,10 @@ Pins pins_of(const Plan& plan) {
   return pins;
 }
 
-bool matches(const Plan& plan, const Pins& pins) {
-  const Pins all = pins_of(plan);
-  const auto agree = [&](auto part) { return !(pins.*part) || pins.*part == all.*part; };
-  return agree(&Pins::kind) && agree(&Pins::every) && agree(&Pins::late) && agree(&Pins::scheme) &&
-         agree(&Pins::leader) && agree(&Pins::scatter) && agree(&Pins::gather) &&
-         agree(&Pins::bcast) && agree(&Pins::segments) && agree(&Pins::reduce) &&
-         agree(&Pins::density) && agree(&Pins::values) && agree(&Pins::indices) &&
-         agree(&Pins::fuse);
-}
-
 Plan complete(const Pins& pins, const Plan& defaults) {
   const auto why = contradiction(pins);
   require(!why, "completing '{}': {}", to_string(pins), why.value_or(""));
-  const Pins all = settled(pins, defaults);
+  const Pins all = chosen(pins, defaults);
   const Plan base;
   return {.kind = *all.kind,
           .every = all.every.value_or(base.every),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How to exchange, all of it decided: kind + every + late + scheme + schedules + density + coding +
-// fusion. A value with one line of text, for people, logs and the agreement between ranks. What a
-// user may leave open is Pins.
+// Plan: how to exchange, all of it decided (kind, every, late, scheme, schedules, density, coding,
+// fusion). A value with one line of text, for people, logs and the agreement between ranks. Pins
+// are the plan of which parts may be left open.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace pliant::plan {
 
-// As it stands, Plan{} is plain DDP. A part that the kind or scheme does not have keeps the value
-// it has here, so that equal plans are equal values; `check` insists on it.
+// Plan{} is plain DDP. A part that the kind or scheme does not have keeps the default, so that
+// equal plans are equal values; `check` enforces it.
 struct Plan {
   Kind kind = Kind::kGradients;
   int every = 1;  // updates: steps between exchanges
@@ -38,26 +38,23 @@ struct Plan {
 // as in Plan{}, and reduce=halving-doubling for shared. Throws InputError as parse_pins does.
 [[nodiscard]] Plan parse_plan(std::string_view text, std::string_view what = "plan");
 
-// Everything the plan has, in one line that parse_plan reads back, except what goes without saying:
-// gather=bruck, segments left to the schedule, dense's 100%.
+// All parts of the plan in one line that parse_plan reads back. Left out are gather=bruck, segments
+// left to the schedule, and the 100% of dense.
 [[nodiscard]] std::string to_string(const Plan& plan);
 
-// XXH3 of the text: what ranks compare in the control record.
+// XXH3 of the text. Ranks compare it in the control record.
 [[nodiscard]] std::uint64_t hash(const Plan& plan);
 
 // All parts that the plan has, pinned.
 [[nodiscard]] Pins pins_of(const Plan& plan);
 
-// Whether the plan has every pinned part, as pinned.
-[[nodiscard]] bool matches(const Plan& plan, const Pins& pins);
-
 // The pinned parts, the rest from `defaults` where that fits them, and as in parse_plan where it
 // does not. Throws ContractError if the pins contradict each other (parse_pins never returns such).
 [[nodiscard]] Plan complete(const Pins& pins, const Plan& defaults = {});
 
-// How buffers travel beside an exchange of updates. They are few, and rounding a mean over and over
-// would walk away with it: always dense, always float32. So few that rounds count, not bytes: an
-// engine's own all-reduce may be a ring of 2 (N - 1).
+// The plan by which buffers travel beside an exchange of updates: always dense and float32, since
+// rounding a mean again and again would let it drift. Buffers are small, so messages count and not
+// bytes: a backend's own all-reduce may be a ring of 2 (N - 1).
 [[nodiscard]] constexpr Plan beside(const Plan& updates, std::size_t entries) {
   constexpr std::size_t kFewEntries = 16 * 1024;
   return {.kind = Kind::kUpdates,

@@ -59,10 +59,10 @@ TEST(Adaptive, EnginesRecordWhenTheirBucketsCame) {
     std::vector<std::vector<float>> gradients(parameters.size(), std::vector<float>(2'000, 1.0F));
     for (int step = 0; step < 24; ++step) {
       for (std::size_t p = 0; p < gradients.size(); ++p) {
-        engine.submit({.pieces = {{static_cast<int>(p), gradients[p]}}});
+        engine.gradients().submit({.pieces = {{static_cast<int>(p), gradients[p]}}});
         if (p == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
       }
-      engine.end_step();
+      engine.gradients().end_step();
     }
     const std::string text = engine.state().policy;
     std::istringstream leads(text.substr(text.find("\nleads ") + 7));
@@ -205,7 +205,7 @@ void live(const Life& life, int rank, Communicators communicators, Chronicle& ch
 
 // Engines that run, switch plans and fail at random, until 100,000 plans have been compared: never
 // two plans in one step, never a hang.
-TEST(Adaptive, EnginesAgreeThroughAHundredThousandDecisions) {
+TEST(AdaptiveSlow, EnginesAgreeThroughAHundredThousandDecisions) {
   constexpr int kRanks = 4;
   std::mt19937_64 random(11);
   std::size_t decisions = 0;

@@ -47,7 +47,7 @@ constexpr std::uint64_t kRounds = 25'000;
 
 // 100,000 decisions: planners that are given the same bytes never differ, through jumps of the
 // network and saved and restored states.
-TEST(Planner, RanksThatReadTheSameRecordsDecideAlike) {
+TEST(PlannerSlow, RanksThatReadTheSameRecordsDecideAlike) {
   constexpr int kRanks = 4;
   std::mt19937_64 random(5);
   std::vector<std::unique_ptr<Planner>> ranks;

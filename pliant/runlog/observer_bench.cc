@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // What the run log costs a rank in a step, as JSON on stdout: {"line_us": [...], "step_us": [...],
 // "decision_us": [...], "bytes": n}, each a list over repetitions of 1,000 steps; this thread's
-// processor time, whichever thread would do it in training. line: the journal and the write alone.
+// processor time, whichever thread would do it in training. line: the observer and the write alone.
 // step: with all that is done for the log's sake under a fixed plan, measuring the link, predicting
 // and sampling energies. decision_us: of one evaluation, its front found among all candidates and
 // its line written (evaluating them takes longer).
 //
-// usage: journal_bench FILE   (is written, and removed)
+// usage: observer_bench FILE   (is written, and removed)
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,7 +19,7 @@
 #include "pliant/model/coefficients.h"
 #include "pliant/plan/candidates.h"
 #include "pliant/planner/planner.h"
-#include "pliant/runlog/journal.h"
+#include "pliant/runlog/observer.h"
 
 namespace {
 
@@ -41,26 +41,28 @@ class Run {
  public:
   Run(const std::string& path, Everything everything)
       : everything_(everything),
-        journal_(std::make_unique<RunLog>(path, [this] { return Seconds{now_ += 1e-6}; })),
         plan_(plan::parse_plan("gradients union density=1%", "plan")),
         planner_({.pins = plan::pins_of(plan_), .ranks = kRanks, .lanes = 2},
                  std::vector(kGroups, kEntries)),
-        values_(kEntries, 0.5F) {}
+        values_(kEntries, 0.5F) {
+    observer_.start(std::make_unique<RunLog>(path, [this] { return Seconds{now_ += 1e-6}; }),
+                    false);
+  }
 
   void step() {
     const Seconds begin{now_};
-    Outlook outlook;
     if (everything_ == Everything::kYes) {
       (void)planner_.choose(round_);
-      outlook = planner_.outlook(plan_);
     }
-    journal_.begin_step(begin, plan_, 1);
-    journal_.send(round_, plan_, 1, outlook);
-    const std::size_t stride = sample_stride(kGroups * kEntries);
+    observer_.begin_step(begin, plan_, 1);
+    observer_.send_round(round_, plan_, 1, [this] {
+      return everything_ == Everything::kYes ? planner_.outlook(plan_) : planner::Outlook{};
+    });
     for (std::size_t g = 0; g < kGroups; ++g) {
       Energies energies;
       if (everything_ == Everything::kYes)
-        energies = {sampled_energy(values_, stride), sampled_energy(values_, stride)};
+        energies = {observer_.sample(values_, kGroups * kEntries),
+                    observer_.sample(values_, kGroups * kEntries)};
       exchange::Report report{.updated_fraction = 0.07, .gain = 0.3, .energy = 1};
       const LogExchange span{.group = g,
                              .lane = g % 2,
@@ -70,20 +72,20 @@ class Run {
                              .end = {now_},
                              .bytes = {123'456},
                              .entries = kEntries};
-      journal_.exchanged(round_, {.span = span, .report = report, .energies = energies});
+      observer_.exchanged(round_, {.span = span, .report = report, .energies = energies});
     }
-    journal_.landed(round_, {1e-3});
-    std::vector<Record> records(kRanks);
-    for (Record& record : records) {
+    observer_.landed(round_, {1e-3});
+    std::vector<agree::Record> records(kRanks);
+    for (agree::Record& record : records) {
       record.step = round_;
       record.whole = 1e-2F;
       record.lead = 4e-3F;
       record.exposed = 1e-3F;
       record.control = 1e-3F;
-      record.wire.fill(
-          static_cast<float>(kWire / kRecordTimes * (1 + 0.01 * static_cast<double>(round_ % 7))));
+      record.wire.fill(static_cast<float>(kWire / agree::kRecordTimes *
+                                          (1 + 0.01 * static_cast<double>(round_ % 7))));
     }
-    journal_.recorded(round_, records, {192});
+    observer_.recorded(round_, {records, {192}});
     if (everything_ == Everything::kYes) planner_.take_in(records);
     ++round_;
     now_ += 1e-2;
@@ -92,7 +94,7 @@ class Run {
  private:
   const Everything everything_;
   double now_ = 0;
-  Journal journal_;
+  Observer observer_;
   const plan::Plan plan_;
   planner::Planner planner_;
   const std::vector<float> values_;
@@ -136,7 +138,7 @@ std::vector<double> measure_decisions(const std::string& path) {
 
 int main(int argc, char** argv) {
   if (argc != 2) {
-    fmt::print(stderr, "usage: journal_bench FILE\n");
+    fmt::print(stderr, "usage: observer_bench FILE\n");
     return 2;
   }
   const std::string path = argv[1];

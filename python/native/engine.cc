@@ -155,22 +155,22 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(
           journey->floats.numel());
   begin_range(*journey, engine_);
   journey->depart();
-  engine_.submit({.pieces = journey->pieces,
-                  .owner = std::make_shared<at::Tensor>(journey->floats),
-                  .done = [journey](const std::exception_ptr& why) {
-                    std::exception_ptr failure = why;
-                    try {
-                      if (!failure) journey->arrive();
-                    } catch (...) {
-                      failure = std::current_exception();
-                    }
-                    journey->range.end();
-                    if (failure) {
-                      journey->completion->fail(failure);
-                    } else {
-                      journey->completion->succeed();
-                    }
-                  }});
+  engine_.gradients().submit({.pieces = journey->pieces,
+                              .owner = std::make_shared<at::Tensor>(journey->floats),
+                              .done = [journey](const std::exception_ptr& why) {
+                                std::exception_ptr failure = why;
+                                try {
+                                  if (!failure) journey->arrive();
+                                } catch (...) {
+                                  failure = std::current_exception();
+                                }
+                                journey->range.end();
+                                if (failure) {
+                                  journey->completion->fail(failure);
+                                } else {
+                                  journey->completion->succeed();
+                                }
+                              }});
   return future;
 }
 
@@ -203,7 +203,7 @@ void TensorEngine::meet(const std::vector<at::Tensor>& parameters,
                         const std::vector<at::Tensor>& buffers) {
   RECORD_USER_SCOPE("pliant::settle");
   const Memories memories(parameters, buffers);
-  engine_.meet(memories.model());
+  engine_.updates().settle_keeping_progress(memories.model());
   memories.note_writing();
 }
 
@@ -214,7 +214,7 @@ void TensorEngine::rebase(const std::vector<at::Tensor>& parameters,
 
 void TensorEngine::clear_at_sent(const std::vector<at::Tensor>& tensors) {
   const Memories memories(tensors, {});
-  engine_.clear_at_sent(memories.model().parameters);
+  engine_.updates().clear_at_sent(memories.model().parameters);
   memories.note_writing();
 }
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "pliant/agree/handshake.h"
 #include "pliant/comm/errors.h"
 #include "pliant/common/errors.h"
 #include "pliant/compress/payload.h"
@@ -41,7 +40,7 @@ void translate(std::exception_ptr why) {
     if (why) std::rethrow_exception(why);
   } catch (const comm::CommError& error) {
     set(error);
-  } catch (const agree::Disagreement& error) {
+  } catch (const Disagreement& error) {
     set("DisagreementError", error);
   } catch (const ContractError& error) {
     set("ContractError", error);

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
-// pliant._native: what Python sees of the core. Everything that may block lets go of the GIL.
+// Python module pliant._native, the binding of the C++ core. Every call that may block releases the
+// GIL.
 #include <ATen/ATen.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <map>
 #include <span>
 #include <string>
 
 #include "pliant/common/hash.h"
 #include "pliant/common/units.h"
 #include "pliant/common/version.h"
-#include "pliant/engine/dials.h"
 #include "pliant/kernels/targets.h"
 #include "pliant/plan/link.h"
 #include "pliant/plan/pins.h"
@@ -20,6 +19,8 @@
 #include "python/native/engine.h"
 #include "python/native/errors.h"
 #include "python/native/layout.h"
+#include "python/native/options.h"
+#include "python/native/plan.h"
 #include "python/native/state.h"
 
 namespace py = pybind11;
@@ -36,63 +37,24 @@ c10::intrusive_ptr<T> shared(const py::handle& object) {
   return c10::intrusive_ptr<T>::unsafe_reclaim_from_nonowning(py::cast<T*>(object));
 }
 
-// A callable that any thread may call and drop.
-engine::Log log_to(py::object sink) {
-  return [call = kept(std::move(sink))](engine::Severity severity, std::string_view text) {
-    if (interpreter_is_ending()) return;
-    const py::gil_scoped_acquire gil;
-    (*call)(static_cast<int>(severity), std::string(text));
-  };
+using Named = std::vector<std::pair<std::string, at::Tensor>>;
+
+std::pair<std::vector<std::string>, std::vector<at::Tensor>> split(const Named& named) {
+  std::pair<std::vector<std::string>, std::vector<at::Tensor>> parts;
+  for (const auto& [name, tensor] : named) {
+    parts.first.push_back(name);
+    parts.second.push_back(tensor);
+  }
+  return parts;
 }
 
-// What is fixed warms up as Options::warm_up says, what is chosen as control does.
-void warm_up_for(engine::Options& options, std::optional<std::int64_t> steps, bool ramp) {
-  if (!steps) return;
-  if (*steps > 0) options.warm_up = ramp ? engine::WarmUp::kRamp : engine::WarmUp::kDense;
-  options.warm_up_steps = *steps;
-  options.control.warm_up_steps = *steps;
-}
-
-void steer(engine::Options& options, const std::string& policy,
-           const std::map<std::string, double>& dials) {
-  options.control.policy = engine::parse_policy(policy);
-  for (const auto& [name, value] : dials) engine::turn_dial(options, name, value);
-}
-
-std::unique_ptr<TensorEngine> make_engine(
-    const std::vector<py::object>& lanes, const py::object& control, const py::object& store,
-    const std::vector<std::string>& names, std::vector<at::Tensor> parameters,
-    const std::string& plan, std::optional<double> deadline, int check_every,
-    std::optional<std::int64_t> warm_up, bool ramp, double clip_norm, bool adam, bool shared_scheme,
-    std::vector<std::pair<std::string, std::string>> facts, py::object log, bool updates,
-    const std::vector<std::string>& buffer_names, const std::vector<at::Tensor>& buffers,
-    std::string run_log, std::string run_name, std::vector<std::string> command,
-    std::vector<std::pair<std::string, std::string>> versions,
-    std::vector<std::pair<std::string, std::string>> run_options, bool watched,
-    std::string objection, const std::string& policy, const std::map<std::string, double>& dials) {
-  Groups groups{.control = shared<::c10d::Backend>(control), .store = shared<::c10d::Store>(store)};
-  for (const py::object& lane : lanes) groups.lanes.push_back(shared<::c10d::Backend>(lane));
-  engine::Options options{.pins = plan::parse_pins(plan),
-                          .updates = updates,
-                          .shared = shared_scheme,
-                          .adam = adam,
-                          .check_every = check_every,
-                          .clip_norm = clip_norm,
-                          .facts = std::move(facts),
-                          .log = log_to(std::move(log)),
-                          .run_log = {.path = std::move(run_log),
-                                      .name = std::move(run_name),
-                                      .command = std::move(command),
-                                      .versions = std::move(versions),
-                                      .options = std::move(run_options),
-                                      .watched = watched},
-                          .objection = std::move(objection)};
-  if (deadline) options.deadline = Seconds{*deadline};
-  warm_up_for(options, warm_up, ramp);
-  steer(options, policy, dials);
+std::unique_ptr<TensorEngine> make_engine(const Groups& groups, const Named& parameters,
+                                          const Named& buffers, const engine::Options& options) {
+  auto [names, tensors] = split(parameters);
+  const auto [buffer_names, buffer_tensors] = split(buffers);
   const py::gil_scoped_release no_gil;
-  return std::make_unique<TensorEngine>(std::move(groups), names, std::move(parameters),
-                                        std::move(options), buffer_names, buffers);
+  return std::make_unique<TensorEngine>(groups, names, std::move(tensors), options, buffer_names,
+                                        buffer_tensors);
 }
 
 // Of the bytes, tensor after tensor; the same for tensors that are equal bit for bit.
@@ -140,46 +102,49 @@ void bind_values(py::module_& module) {
       .def_readonly("finite", &engine::Stepped::finite);
 }
 
+void bind_groups(py::module_& module) {
+  py::class_<Groups>(module, "Groups")
+      .def(py::init([](const std::vector<py::object>& lanes, const py::object& control,
+                       const py::object& store) {
+             Groups groups{.control = shared<::c10d::Backend>(control),
+                           .store = shared<::c10d::Store>(store)};
+             for (const py::object& lane : lanes)
+               groups.lanes.push_back(shared<::c10d::Backend>(lane));
+             return groups;
+           }),
+           py::arg("lanes"), py::arg("control"), py::arg("store"));
+}
+
 void bind_engine(py::module_& module) {
   py::class_<TensorEngine>(module, "Engine")
-      .def(py::init(&make_engine), py::kw_only(), py::arg("lanes"), py::arg("control"),
-           py::arg("store"), py::arg("names"), py::arg("parameters"), py::arg("plan"),
-           py::arg("deadline"), py::arg("check_every"), py::arg("warm_up"), py::arg("ramp"),
-           py::arg("clip_norm"), py::arg("adam"), py::arg("shared"), py::arg("facts"),
-           py::arg("log"), py::arg("updates") = false,
-           py::arg("buffer_names") = std::vector<std::string>{},
-           py::arg("buffers") = std::vector<at::Tensor>{}, py::arg("run_log") = "",
-           py::arg("run_name") = "", py::arg("command") = std::vector<std::string>{},
-           py::arg("versions") = std::vector<std::pair<std::string, std::string>>{},
-           py::arg("run_options") = std::vector<std::pair<std::string, std::string>>{},
-           py::arg("watched") = false, py::arg("objection") = "", py::arg("policy") = "auto",
-           py::arg("dials") = std::map<std::string, double>{})
+      .def(py::init(&make_engine), py::arg("groups"), py::arg("parameters"), py::arg("buffers"),
+           py::arg("options"))
       .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"),
            py::arg("value") = py::none(), py::arg("land") = py::none())
       .def("begin_backward", &TensorEngine::begin_backward, NoGil())
       .def("rescaled", &TensorEngine::rescaled, NoGil())
       .def(
-          "begin_step", [](TensorEngine& self) { self.engine().begin_step(); }, NoGil())
+          "begin_step", [](TensorEngine& self) { self.engine().gradients().begin_step(); }, NoGil())
       .def(
-          "end_step", [](TensorEngine& self) { self.engine().end_step(); }, NoGil())
+          "end_step", [](TensorEngine& self) { self.engine().gradients().end_step(); }, NoGil())
       .def_property_readonly(
           "is_updates",
           [](TensorEngine& self) { return self.engine().kind() == plan::Kind::kUpdates; })
       .def_property_readonly("lengthening",
-                             [](TensorEngine& self) { return self.engine().lengthening(); })
+                             [](TensorEngine& self) { return self.engine().updates().step_scale(); })
       .def("step", &TensorEngine::step, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("settle", &TensorEngine::settle, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("meet", &TensorEngine::meet, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("rebase", &TensorEngine::rebase, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("clear_at_sent", &TensorEngine::clear_at_sent, NoGil(), py::arg("tensors"))
       .def(
-          "base", [](TensorEngine& self) { return tensors_of(self.engine().base()); }, NoGil())
+          "base", [](TensorEngine& self) { return tensors_of(self.engine().updates().base()); }, NoGil())
       .def(
           "agreed_buffers",
-          [](TensorEngine& self) { return tensors_of(self.engine().agreed_buffers()); }, NoGil())
+          [](TensorEngine& self) { return tensors_of(self.engine().updates().buffers()); }, NoGil())
       .def(
           "note_rates",
-          [](TensorEngine& self, std::uint32_t rates) { self.engine().note_rates(rates); },
+          [](TensorEngine& self, std::uint32_t rates) { self.engine().updates().set_rates_hash(rates); },
           py::arg("rates"))
       .def(
           "set_plan",
@@ -190,13 +155,13 @@ void bind_engine(py::module_& module) {
       .def(
           "tell_network",
           [](TensorEngine& self, const std::optional<std::string>& link) {
-            self.engine().tell_network(link ? std::optional(plan::parse_link(*link, "the network"))
+            self.engine().set_network(link ? std::optional(plan::parse_link(*link, "the network"))
                                             : std::nullopt);
           },
           NoGil(), py::arg("link"))
       .def_property_readonly(
-          "plan", py::cpp_function(
-                      [](TensorEngine& self) { return to_string(self.engine().plan()); }, NoGil()))
+          "plan",
+          py::cpp_function([](TensorEngine& self) { return self.engine().plan(); }, NoGil()))
       .def(
           "summary", [](TensorEngine& self) { return self.engine().summary(); }, NoGil())
       .def(
@@ -206,29 +171,29 @@ void bind_engine(py::module_& module) {
           [](TensorEngine& self, const engine::State& state) { self.engine().restore(state); },
           NoGil(), py::arg("state"))
       .def(
-          "rescale", [](TensorEngine& self, double factor) { self.engine().rescale(factor); },
+          "rescale", [](TensorEngine& self, double factor) { self.engine().gradients().rescale(factor); },
           NoGil(), py::arg("factor"))
       .def(
           "set_clip_norm",
-          [](TensorEngine& self, double norm) { self.engine().set_clip_norm(norm); }, NoGil(),
+          [](TensorEngine& self, double norm) { self.engine().gradients().set_clip_norm(norm); }, NoGil(),
           py::arg("norm"))
       .def(
           "note",
           [](TensorEngine& self, const std::vector<std::pair<std::string, double>>& values) {
-            self.engine().note(values);
+            self.engine().log().note(values);
           },
           NoGil(), py::arg("values"))
       .def(
-          "phase", [](TensorEngine& self, const std::string& name) { self.engine().phase(name); },
+          "phase", [](TensorEngine& self, const std::string& name) { self.engine().log().phase(name); },
           NoGil(), py::arg("name"))
       .def(
           "message",
           [](TensorEngine& self, const std::string& text) {
-            self.engine().message(engine::Severity::kWarning, text);
+            self.engine().log().message(Severity::kWarning, text);
           },
           NoGil(), py::arg("text"))
       .def(
-          "latest", [](TensorEngine& self) { return self.engine().latest(); }, NoGil())
+          "latest", [](TensorEngine& self) { return self.engine().log().latest(); }, NoGil())
       .def(
           "close", [](TensorEngine& self) { self.engine().close(); }, NoGil());
 }
@@ -240,8 +205,8 @@ std::vector<std::string> simd_targets() {
   return names;
 }
 
-void bind_desk(py::module_& module) {
-  py::class_<Desk>(module, "Desk")
+void bind_side_channel(py::module_& module) {
+  py::class_<Desk>(module, "SideChannel")
       .def(py::init([](const py::object& backend, const py::object& store, double deadline) {
              return std::make_unique<Desk>(shared<::c10d::Backend>(backend),
                                            shared<::c10d::Store>(store), Seconds{deadline});
@@ -274,17 +239,6 @@ PYBIND11_MODULE(_native, module) {
   module.attr("torch_version") = PLIANT_TORCH_VERSION;
   pliant::native::register_errors();
   module.def(
-      "read_plan",
-      [](const std::string& text) { return to_string(pliant::plan::parse_pins(text)); },
-      pybind11::arg("text"));
-  module.def(
-      "check_steering",
-      [](const std::string& policy, const std::map<std::string, double>& dials) {
-        pliant::engine::Options options;
-        pliant::native::steer(options, policy, dials);
-      },
-      pybind11::arg("policy"), pybind11::arg("dials"));
-  module.def(
       "read_duration",
       [](const std::string& text, const std::string& what) {
         return pliant::parse_duration(text, what).value;
@@ -301,6 +255,9 @@ PYBIND11_MODULE(_native, module) {
   module.def("hash", &pliant::native::hash_of, pybind11::arg("tensors"));
   pliant::native::bind_values(module);
   pliant::native::bind_state(module);
+  pliant::native::bind_plan(module);
+  pliant::native::bind_options(module);
+  pliant::native::bind_groups(module);
   pliant::native::bind_engine(module);
-  pliant::native::bind_desk(module);
+  pliant::native::bind_side_channel(module);
 }

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""Averages what workers learn, over networks that are slow and keep changing.
+"""Faster data-parallel PyTorch training on slow or changing networks.
 
     ddp = DistributedDataParallel(model)
     averager = pliant.attach(ddp, optimizer)
 
-The rest of the training script stays as it is. docs/pytorch.md says what changes.
+The rest of the training script stays as it is; docs/pytorch.md describes what changes.
 
-Importing the package says so if torch is missing or is not the one that the binding was built for,
-and loads neither: the first name that is used does. So the command `pliant` starts at once; and
-`pliant doctor` must work where nothing else does, so the command alone looks for itself."""
+Importing the package loads neither torch nor the binding, but it raises ImportError if torch is
+missing or is not the version that the binding was built for. The first use of a name loads both.
+Only the command `pliant` skips the check, so that `pliant doctor` works everywhere."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pliant._built import version as __version__
-    from pliant.attaching import attach, comm_hook
+    from pliant.api import attach, comm_hook
     from pliant.averager import Averager
     from pliant.checkpoint import reshard
     from pliant.errors import (
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     )
     from pliant.summary import Memory, Summary
 else:
-    # No name here may be that of a module as well: whoever imported the module would put it in the
-    # name's place.
+    # No name here may also be that of a module: importing the module would replace the name.
     _HOMES = {
         "Averager": "averager",
         "CommError": "errors",
@@ -39,14 +38,14 @@ else:
         "PliantError": "errors",
         "Summary": "summary",
         "UnsupportedError": "errors",
-        "attach": "attaching",
-        "comm_hook": "attaching",
+        "attach": "api",
+        "comm_hook": "api",
         "reshard": "checkpoint",
     }
 
     def __getattr__(name: str) -> object:
-        # `from pliant import module` asks here too, before it looks for the module: strangers
-        # first, and no such import below.
+        # `from pliant import module` asks here before it looks for the module. So other names come
+        # first, and this function must not use that form of import.
         if name not in (*_HOMES, "_native", "__version__"):
             raise AttributeError(f"module 'pliant' has no attribute '{name}'")
         import importlib

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""`python -m pliant`"""
+"""Entry point of `python -m pliant`: the same as the command `pliant`."""
 
 import sys
 
-from pliant.command import main
+from pliant.cli import main
 
 sys.exit(main())

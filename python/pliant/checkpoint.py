@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""An averager's state as a dict of tensors and plain values, and the same for another number of
-ranks."""
+"""Format of a saved state: an averager's state as a dict of tensors and plain values, and the same
+for another number of ranks."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 
 import torch
 
-from pliant import _native, checkpoint_of_updates
+from pliant import _native
+from pliant.ddp.parameters import Parameters
 from pliant.errors import ContractError
-from pliant.model import Model
+from pliant.updates import checkpoint as of_updates
+from pliant.updates.checkpoint import is_updates
 
 FORMAT = 1
 
+# kind: of the next step; policy: what measuring and deciding have learnt.
+_PLAIN = ("plan", "kind", "policy", "epoch", "step", "exchanges", "last_norm")
 
 Buffers = Sequence[tuple[str, torch.Tensor]]
-"""By name, those that travel."""
-
-
-def is_updates(saved: Mapping[str, Any]) -> bool:
-    return "base" in saved
+"""The buffers that travel, by name."""
 
 
 def write(
     state: _native.State,
-    model: Model,
+    parameters: Parameters,
     buffers: Buffers,
     *,
     rank: int,
@@ -35,8 +35,8 @@ def write(
     scale: float | None,
 ) -> dict[str, Any]:
     residual = {
-        name: model.unflatten(position, flat)
-        for position, (name, flat) in enumerate(zip(model.names, state.residual, strict=True))
+        name: parameters.unflatten(position, flat)
+        for position, (name, flat) in enumerate(zip(parameters.names, state.residual, strict=True))
         if flat.numel() > 0  # an empty one is all zero
     }
     saved = {
@@ -44,47 +44,43 @@ def write(
         "pliant": _native.version,
         "rank": rank,
         "world_size": world_size,
-        "parameters": {name: model.shape(position) for position, name in enumerate(model.names)},
-        "plan": state.plan,
-        "kind": state.kind,  # of the next step
-        "policy": state.policy,  # what measuring and deciding have learnt
-        "epoch": state.epoch,
-        "step": state.step,
-        "exchanges": state.exchanges,
-        "units": [[model.names[position] for position in unit] for unit in state.units],
+        "parameters": {
+            name: parameters.shape(position) for position, name in enumerate(parameters.names)
+        },
+        **{key: getattr(state, key) for key in _PLAIN},
+        "units": [[parameters.names[position] for position in unit] for unit in state.units],
         "voted": list(state.voted),
-        "last_norm": state.last_norm,
         "common_share": state.common_share,
         "scale": scale,
         "residual": residual,
     }
-    return saved | checkpoint_of_updates.write(state, model, buffers) if state.updates else saved
+    return saved | of_updates.write(state, parameters, buffers) if state.updates else saved
 
 
 def read(
-    saved: Mapping[str, Any], model: Model, buffers: Buffers, *, rank: int, world_size: int
+    saved: Mapping[str, Any],
+    parameters: Parameters,
+    buffers: Buffers,
+    *,
+    rank: int,
+    world_size: int,
 ) -> _native.State:
-    _check(saved, model, rank, world_size)
-    positions = {name: position for position, name in enumerate(model.names)}
+    _check(saved, parameters, rank, world_size)
+    positions = {name: position for position, name in enumerate(parameters.names)}
     residual = saved["residual"]
     state = _native.State()
-    state.step = saved["step"]
-    state.exchanges = saved["exchanges"]
-    state.epoch = saved["epoch"]
-    state.plan = saved["plan"]
-    state.kind = saved["kind"]
-    state.policy = saved["policy"]
+    for key in _PLAIN:
+        setattr(state, key, saved[key])
     state.units = [[positions[name] for name in unit] for unit in saved["units"]]
     state.voted = list(saved["voted"])
-    state.last_norm = saved["last_norm"]
     state.common_share = saved.get("common_share", (0.0, 0.0))  # states of older versions have none
     nothing = torch.empty(0)
     state.residual = [
-        model.flatten(position, residual[name]) if name in residual else nothing
-        for position, name in enumerate(model.names)
+        parameters.flatten(position, residual[name]) if name in residual else nothing
+        for position, name in enumerate(parameters.names)
     ]
     if is_updates(saved):
-        checkpoint_of_updates.read(saved, state, model, buffers)
+        of_updates.read(saved, state, parameters, buffers)
     return state
 
 
@@ -95,25 +91,9 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
     what training sees of them, stays what it was. Their sum does not. Under updates everything in
     flight lands, new ranks start on the base, and the residual is the mean of (parameters +
     residual - base)."""
-    if not states:
-        raise ValueError("reshard: no states")
-    if world_size < 1:
-        raise ValueError(f"reshard: world_size={world_size}: at least 1")
-    old = sorted(states, key=lambda state: int(state["rank"]))
+    old = _checked(states, world_size)
     first = old[0]
-    if [state["rank"] for state in old] != list(range(first["world_size"])):
-        raise ValueError(
-            f"reshard: needs the state of each of the {first['world_size']} ranks once, and has those of ranks {[state['rank'] for state in old]}"
-        )
-    for state in old[1:]:
-        for key in ("format", "world_size", "parameters", "plan", "epoch", "step", "units"):
-            if state[key] != first[key]:
-                raise ValueError(
-                    f"reshard: states of different runs or steps: {key} is {first[key]} on rank 0 and {state[key]} on rank {state['rank']}"
-                )
-    if any(is_updates(state) != is_updates(first) for state in old):
-        raise ValueError("reshard: states of different kinds")
-    common = checkpoint_of_updates.reshard(old) if is_updates(first) else {}
+    common = of_updates.reshard(old) if is_updates(first) else {}
     residual = common.pop("residual", None) or {
         name: mean
         for name in first["parameters"]
@@ -145,6 +125,29 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
     ]
 
 
+def _checked(states: Sequence[Mapping[str, Any]], world_size: int) -> list[Mapping[str, Any]]:
+    """The states by rank; ValueError unless they are those of all ranks of one run and step."""
+    if not states:
+        raise ValueError("reshard: no states")
+    if world_size < 1:
+        raise ValueError(f"reshard: world_size={world_size}: at least 1")
+    old = sorted(states, key=lambda state: int(state["rank"]))
+    first = old[0]
+    if [state["rank"] for state in old] != list(range(first["world_size"])):
+        raise ValueError(
+            f"reshard: needs the state of each of the {first['world_size']} ranks once, and has those of ranks {[state['rank'] for state in old]}"
+        )
+    for state in old[1:]:
+        for key in ("format", "world_size", "parameters", "plan", "epoch", "step", "units"):
+            if state[key] != first[key]:
+                raise ValueError(
+                    f"reshard: states of different runs or steps: {key} is {first[key]} on rank 0 and {state[key]} on rank {state['rank']}"
+                )
+    if any(is_updates(state) != is_updates(first) for state in old):
+        raise ValueError("reshard: states of different kinds")
+    return old
+
+
 def _mean(residuals: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
     there = [residual for residual in residuals if residual is not None]
     if not there:
@@ -155,7 +158,7 @@ def _mean(residuals: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
     return (total / len(residuals)).to(torch.float32)
 
 
-def _check(saved: Mapping[str, Any], model: Model, rank: int, world_size: int) -> None:
+def _check(saved: Mapping[str, Any], parameters: Parameters, rank: int, world_size: int) -> None:
     if saved.get("format") != FORMAT:
         raise ContractError(
             f"load_state_dict: format {saved.get('format')}, and this version of pliant reads {FORMAT}"
@@ -170,14 +173,14 @@ def _check(saved: Mapping[str, Any], model: Model, rank: int, world_size: int) -
             f"load_state_dict: the state of rank {saved['rank']} on rank {rank}; each rank has its own"
         )
     shapes: dict[str, list[int]] = saved["parameters"]
-    missing = [name for name in model.names if name not in shapes]
-    surplus = [name for name in shapes if name not in model.names]
+    missing = [name for name in parameters.names if name not in shapes]
+    surplus = [name for name in shapes if name not in parameters.names]
     if missing or surplus:
         raise ContractError(
             f"load_state_dict: another model: not in the state: {missing or 'none'}; not in the model: {surplus or 'none'}"
         )
-    for position, name in enumerate(model.names):
-        if shapes[name] != model.shape(position):
+    for position, name in enumerate(parameters.names):
+        if shapes[name] != parameters.shape(position):
             raise ContractError(
-                f"load_state_dict: parameter {name} is {shapes[name]} in the state and {model.shape(position)} in the model"
+                f"load_state_dict: parameter {name} is {shapes[name]} in the state and {parameters.shape(position)} in the model"
             )

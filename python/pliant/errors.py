@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What can go wrong, by kind. What somebody typed (a plan, a duration) is a ValueError; these are
-the rest."""
+"""Exceptions of pliant, one class for each kind of failure. Mistyped input (a plan, a duration) is
+a ValueError instead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class CommError(PliantError):
     peer: int | None = None
     """The rank it waited for, if that is known."""
     culprit: int | None = None
-    """The rank that everybody waits for, where the others could be asked; the peer may itself only wait for somebody."""
+    """The rank that all others wait for, if they could be asked. The peer may itself only wait for
+    another rank."""
     epoch: int | None = None
     """The plan version of the exchange."""
 

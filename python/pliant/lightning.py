@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Lightning, as a callback: `from pliant.lightning import Averaging`, `Trainer(strategy="ddp",
+"""Callback for Lightning: `from pliant.lightning import Averaging`, `Trainer(strategy="ddp",
 callbacks=[Averaging(plan=...)])`.
 
-Lightning registers communication hooks on GPUs only, and ignores them in silence elsewhere. The
+Lightning registers communication hooks on GPUs only, and ignores them silently elsewhere. The
 callback attaches once the DDP model exists, whatever the device."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.nn.parallel import DistributedDataParallel
 
-from pliant.attaching import attach
+from pliant.api import attach
 from pliant.averager import Averager
 from pliant.errors import UnsupportedError
 from pliant.summary import Summary
@@ -26,14 +26,14 @@ else:
 
 
 class Averaging(Callback):
-    """Takes what `pliant.attach` takes after the optimizer."""
+    """Takes the arguments of `pliant.attach` that follow the optimizer."""
 
     def __init__(self, plan: str = "auto", **options: Any) -> None:
         self.plan = plan
         self.options = options
         self.averager: Averager | None = None
         self.last: Summary | None = None
-        """After fit: what was done."""
+        """The averager's summary, after fit."""
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         model = trainer.strategy.model

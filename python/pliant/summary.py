@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What an averager has done so far, on this rank."""
+"""Summary of the work of an averager so far, on this rank."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Summary:
     seconds_coding: float = 0.0  # select, encode, decode
     updated_fraction: float = 1.0  # of the last exchange
     gain: float = 1.0
-    lengthening: float = 1.0  # of steps of Adam and its kin under updates
+    lengthening: float = 1.0  # factor on the steps of Adam and its relatives under updates
     memory: Memory = field(default_factory=Memory)
     decisions: tuple[str, ...] = ()  # the last few, oldest first
 

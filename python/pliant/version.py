@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Do the parts that were built fit the torch that is here?"""
+"""Check that the binding was built for the torch that is installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_the_command() -> bool:
 
 
 def of_build() -> ModuleType:
-    """What the build wrote down about itself: pliant/_built.py."""
+    """The module pliant/_built.py, which the build writes: versions and compiler."""
     try:
         from pliant import _built
     except ImportError:

@@ -7,8 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-import models
-import world
+from support import models, world
 
 
 def train(rank: int, plan: str | None, steps: int, **options: object) -> torch.Tensor:
@@ -64,11 +63,14 @@ def as_spawned(rank: int, port: int, size: int) -> None:
     dist.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_ranks_that_torch_spawns() -> None:
     torch.multiprocessing.spawn(as_spawned, args=(world.free_port(), 2), nprocs=2)  # type: ignore[no-untyped-call]
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize(
+    "ranks", [pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)]
+)
 def test_dense_is_ddp_bit_for_bit(ranks: int) -> None:
     world.run(dense_is_ddp, ranks=ranks)
 

@@ -72,6 +72,7 @@ def check(
     return rows
 
 
+@pytest.mark.slow
 @IN_THE_LAB
 def test_in_the_lab(tmp_path: Path) -> None:
     from pliant import runlog
@@ -183,6 +184,7 @@ def test_the_same_batches_for_every_method() -> None:
     assert not torch.equal(first[0], other[0])
 
 
+@pytest.mark.slow
 def test_interrupting_leaves_nothing_behind(tmp_path: Path) -> None:
     command = [
         sys.executable,

@@ -64,6 +64,7 @@ def without_binding(folder: Path) -> Path:
     return folder / "away"
 
 
+@pytest.mark.slow
 def test_without_the_binding(tmp_path: Path) -> None:
     away = without_binding(tmp_path)
     (away / "pliant/_built.py").unlink()
@@ -73,6 +74,7 @@ def test_without_the_binding(tmp_path: Path) -> None:
     assert "pip install" in found(document, "binding")["fix"]
 
 
+@pytest.mark.slow
 def test_a_binding_for_another_torch(tmp_path: Path) -> None:
     away = without_binding(tmp_path)
     (away / "pliant/_built.py").write_text(
@@ -83,6 +85,7 @@ def test_a_binding_for_another_torch(tmp_path: Path) -> None:
     assert "built for torch 1.2.3, but torch 2" in found(document, "binding")["found"]
 
 
+@pytest.mark.slow
 def test_a_binding_that_crashes(tmp_path: Path) -> None:
     away = without_binding(tmp_path)
     (away / "pliant/_native.py").write_text(

@@ -61,6 +61,7 @@ def test_before_and_after_learn() -> None:
         assert accuracy[-1] > 0.9, (script, accuracy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plan",
     [

@@ -10,10 +10,13 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-import models
-import world
+from support import models, world
 
-PLANS = ("gradients union density=10%", "updates every=2 late=1 union density=10%")
+
+PLANS = [
+    pytest.param("gradients union density=10%", marks=pytest.mark.slow),
+    "updates every=2 late=1 union density=10%",
+]
 
 
 def data() -> DataLoader[Any]:

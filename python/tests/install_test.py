@@ -44,7 +44,7 @@ def environment_with_torch(folder: Path) -> tuple[str, Path]:
 
 def check(python: str, packages: Path) -> None:
     assert output(str(Path(python).parent / "pliant"), "--version").startswith("pliant 0.")
-    words = "import pliant; print(pliant.__file__, pliant.__version__, pliant._native.read_plan('density=10% union'), sep='|')"
+    words = "import pliant; print(pliant.__file__, pliant.__version__, pliant._native.Pins('density=10% union'), sep='|')"
     where, version, plan = output(python, "-c", words).strip().split("|")
     assert where.startswith(str(packages)), where
     assert plan == "union density=10%"

@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-import models
-import world
+from support import models, world
+from support.messages import Messages
 
 
 def refusals(rank: int, size: int) -> None:
@@ -165,13 +165,12 @@ def bare(rank: int, size: int) -> None:
 
 
 def alone(rank: int, size: int) -> None:
-    import loops
     import pliant
 
     for plan in ("gradients union density=1%", "updates every=4 late=1 union density=1%"):
         model, plain = models.ddp(models.mlp()), models.mlp()
         optimizers = [models.sgd(model), models.sgd(plain)]
-        with loops.Messages() as messages:
+        with Messages() as messages:
             averager = pliant.attach(model, optimizers[0], plan)
         assert messages.count("world size 1") == 1
         for number in range(6):

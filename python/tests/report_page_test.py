@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import browser
 import plotly.graph_objects
 import pytest
-import runlogs
 from pliant.report import chart, cli
-from runlogs import Made
+from support import browser, synthetic_logs
+from support.synthetic_logs import Made
 
 if browser.CHROMIUM is None:
     pytest.skip("chromium is not here", allow_module_level=True)
@@ -32,7 +31,9 @@ def chromium() -> Iterator[browser.Browser]:
 def page(folder: Path, *logs: Made, truth: bool = True) -> Path:
     paths = [str(log.write(folder / f"{index}.jsonl")) for index, log in enumerate(logs)]
     options = (
-        ["--truth", str(runlogs.truth_of(logs[0]).write(folder / "truth.jsonl"))] if truth else []
+        ["--truth", str(synthetic_logs.truth_of(logs[0]).write(folder / "truth.jsonl"))]
+        if truth
+        else []
     )
     assert cli.main([*paths, *options, "-o", str(folder / "page.html")]) == 0
     return folder / "page.html"
@@ -47,7 +48,7 @@ def has(traces: list[dict[str, Any]], x: list[Any], y: list[Any]) -> bool:
 
 
 def test_every_chart_shows_the_log(chromium: browser.Browser, tmp_path: Path) -> None:
-    runs = [runlogs.made("one"), runlogs.made("two", seed=2)]
+    runs = [synthetic_logs.made("one"), synthetic_logs.made("two", seed=2)]
     chromium.open(page(tmp_path, *runs))
     assert chromium.complaints == []
     charts = drawn(chromium)
@@ -88,14 +89,18 @@ def test_every_chart_shows_the_log(chromium: browser.Browser, tmp_path: Path) ->
         check(
             f"parts-{index}",
             [step["t"] for step in timed],
-            [step["coding"] if step["plan"] == runlogs.UPDATES else 0 for step in timed],
+            [step["coding"] if step["plan"] == synthetic_logs.UPDATES else 0 for step in timed],
         )
         check(
             f"parts-{index}",
             [step["t"] for step in timed],
-            [None if step["plan"] == runlogs.UPDATES else step["coding"] for step in timed],
+            [None if step["plan"] == synthetic_logs.UPDATES else step["coding"] for step in timed],
         )
-        for plan, density in ((runlogs.DENSE, 100), (runlogs.STAR, 1), (runlogs.UPDATES, 0.3)):
+        for plan, density in (
+            (synthetic_logs.DENSE, 100),
+            (synthetic_logs.STAR, 1),
+            (synthetic_logs.UPDATES, 0.3),
+        ):
             check(f"plan-{index}", t, [density if step["plan"] == plan else None for step in steps])
         check(
             f"latency-{index}",
@@ -112,7 +117,7 @@ def test_every_chart_shows_the_log(chromium: browser.Browser, tmp_path: Path) ->
             [step["t"] for step in linked],
             [step["link"]["rate"] for step in linked],
         )
-        for plan in (runlogs.DENSE, runlogs.STAR, runlogs.UPDATES):
+        for plan in (synthetic_logs.DENSE, synthetic_logs.STAR, synthetic_logs.UPDATES):
             mine = [step for step in predicted if step["plan"] == plan]
             check(
                 f"prediction-{index}",
@@ -139,7 +144,7 @@ def test_every_chart_shows_the_log(chromium: browser.Browser, tmp_path: Path) ->
         runs[0].of("end")[0]["t"],
     )
     for id, at in (("latency-0", 1), ("rate-0", 2), ("plan-0", 2)):
-        values = [phase[at] for phase in runlogs.PHASES.values()]
+        values = [phase[at] for phase in synthetic_logs.PHASES.values()]
         (true,) = [trace for trace in charts[id] if trace["name"] in ("true", "true rate")]
         assert true["x"] == pytest.approx([*changes, end]) and true["y"] == [*values, values[-1]]
     assert (
@@ -153,13 +158,15 @@ def test_every_chart_shows_the_log(chromium: browser.Browser, tmp_path: Path) ->
 def test_plotly_takes_every_figure(chromium: browser.Browser, tmp_path: Path) -> None:
     """Its Python half checks names and values of attributes that its JavaScript half passes
     over."""
-    chromium.open(page(tmp_path, runlogs.made()))
-    for figure in json.loads(chromium.evaluate("document.getElementById('charts').textContent")):
+    chromium.open(page(tmp_path, synthetic_logs.made()))
+    figures = json.loads(chromium.evaluate("document.getElementById('charts').textContent"))
+    assert len(figures) == len(drawn(chromium))
+    for figure in figures:
         plotly.graph_objects.Figure(figure["data"], figure["layout"])
 
 
 def test_it_asks_nothing_of_any_network(chromium: browser.Browser, tmp_path: Path) -> None:
-    path = page(tmp_path, runlogs.made())
+    path = page(tmp_path, synthetic_logs.made())
     chromium.open(path)
     assert [
         address for address in chromium.requests if not address.startswith(("data:", "blob:"))
@@ -170,7 +177,7 @@ def test_it_asks_nothing_of_any_network(chromium: browser.Browser, tmp_path: Pat
 
 
 def test_names_do_nothing(chromium: browser.Browser, tmp_path: Path) -> None:
-    evil = runlogs.made(
+    evil = synthetic_logs.made(
         EVIL,
         reason=EVIL,
         options={EVIL: EVIL},
@@ -192,7 +199,7 @@ def test_names_do_nothing(chromium: browser.Browser, tmp_path: Path) -> None:
     evil.lines += [{"type": "message", "t": 9.0, "level": EVIL, "text": EVIL}]
     evil.of("end")[0].update(status="failed", error=EVIL)
     (tmp_path / "<b onclick=1>").mkdir()
-    path = page(tmp_path / "<b onclick=1>", evil, runlogs.made(EVIL), truth=False)
+    path = page(tmp_path / "<b onclick=1>", evil, synthetic_logs.made(EVIL), truth=False)
     chromium.open(path)
     assert chromium.evaluate("window.hurt") is None
     assert chromium.complaints == []
@@ -217,7 +224,7 @@ def test_names_would_do_nothing_even_without_the_policy(
     chromium: browser.Browser, tmp_path: Path
 ) -> None:
     """The page's policy stops scripts; escaping must be enough by itself."""
-    path = page(tmp_path, runlogs.made(EVIL, reason=EVIL), runlogs.made(EVIL, seed=2))
+    path = page(tmp_path, synthetic_logs.made(EVIL, reason=EVIL), synthetic_logs.made(EVIL, seed=2))
     text = path.read_text()
     bare = text.replace('<meta http-equiv="Content-Security-Policy"', '<meta name="was-policy"')
     assert bare != text
@@ -233,10 +240,13 @@ def test_names_would_do_nothing_even_without_the_policy(
 
 @pytest.mark.parametrize("width", [1280, 400])
 def test_it_fits(width: int, chromium: browser.Browser, tmp_path: Path) -> None:
-    long = runlogs.made(
+    long = synthetic_logs.made(
         "a-name-without-any-place-to-break-" * 8, options={"x" * 300: "y" * 300}, reason="z" * 300
     )
-    for runs in ([runlogs.made()], [long, runlogs.made("two"), runlogs.made("three")]):
+    for runs in (
+        [synthetic_logs.made()],
+        [long, synthetic_logs.made("two"), synthetic_logs.made("three")],
+    ):
         chromium.open(page(tmp_path, *runs), width)
         assert chromium.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         assert chromium.evaluate("window.innerWidth") == width
@@ -247,12 +257,12 @@ def test_it_fits(width: int, chromium: browser.Browser, tmp_path: Path) -> None:
                 "JSON.stringify([...document.querySelectorAll('.plot .nsewdrag')].map(d => [d.getBoundingClientRect().width, d.getBoundingClientRect().height]))"
             )
         )
-        assert all(w > 0.45 * min(width, 560) and h > 60 for w, h in sizes), sizes
+        assert sizes and all(w > 0.45 * min(width, 560) and h > 60 for w, h in sizes), sizes
     assert chromium.picture(tmp_path / "page.png").stat().st_size > 50_000
 
 
 def test_charts_without_data_say_so(chromium: browser.Browser, tmp_path: Path) -> None:
-    chromium.open(page(tmp_path, Made([runlogs.header("bare")]), truth=False))
+    chromium.open(page(tmp_path, Made([synthetic_logs.header("bare")]), truth=False))
     assert chromium.complaints == []
     assert drawn(chromium) == {}
     said = chromium.evaluate(
@@ -269,7 +279,7 @@ def test_charts_without_data_say_so(chromium: browser.Browser, tmp_path: Path) -
 def test_a_long_run_is_thinned_to_points_of_the_log(
     chromium: browser.Browser, tmp_path: Path
 ) -> None:
-    run = runlogs.made(steps=12_000)
+    run = synthetic_logs.made(steps=12_000)
     chromium.open(page(tmp_path, run))
     points = {(step["t"], step["whole"]) for step in run.of("step")}
     shown = [
@@ -285,7 +295,7 @@ def test_a_long_run_is_thinned_to_points_of_the_log(
 
 
 def test_decisions_are_told(chromium: browser.Browser, tmp_path: Path) -> None:
-    run = runlogs.made()
+    run = synthetic_logs.made()
     chromium.open(page(tmp_path, run))
     told = chromium.evaluate("document.querySelector('#decisions').textContent")
     for decision in run.of("decision"):

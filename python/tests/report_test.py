@@ -13,10 +13,12 @@ from pathlib import Path
 from statistics import fmean, median
 
 import pytest
-import runlogs
 from pliant import runlog
-from pliant.report import cli, trace, words
-from runlogs import Made
+from pliant.report import cli, trace
+from pliant.runlog import plan_text
+from pliant.tools import formatting as words
+from support import synthetic_logs
+from support.synthetic_logs import Made
 
 
 def report(*arguments: object) -> int:
@@ -33,7 +35,7 @@ def figures(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str,
 
 
 def test_every_line_is_read(tmp_path: Path) -> None:
-    made = runlogs.made()
+    made = synthetic_logs.made()
     log = runlog.read(made.write(tmp_path / "run.jsonl"))
     assert (log.header.name, log.header.world, log.header.buckets) == (
         "run",
@@ -88,7 +90,7 @@ def test_every_line_is_read(tmp_path: Path) -> None:
 
 
 def test_an_incomplete_last_line_and_what_is_not_known_are_passed_over(tmp_path: Path) -> None:
-    made = runlogs.made(steps=5)
+    made = synthetic_logs.made(steps=5)
     made.lines[1] |= {"new_key": [1, 2]}
     made.lines.insert(2, {"type": "weather", "t": 0.1, "rain": True})
     whole = runlog.read(made.write(tmp_path / "whole.jsonl"))
@@ -97,7 +99,7 @@ def test_an_incomplete_last_line_and_what_is_not_known_are_passed_over(tmp_path:
 
 
 def test_a_log_may_end_anywhere(tmp_path: Path) -> None:
-    text = runlogs.made(steps=6).write(tmp_path / "run.jsonl").read_bytes()
+    text = synthetic_logs.made(steps=6).write(tmp_path / "run.jsonl").read_bytes()
     first = text.index(b"\n") + 1
     for end in range(first, len(text), 37):
         (tmp_path / "cut.jsonl").write_bytes(text[:end])
@@ -105,7 +107,7 @@ def test_a_log_may_end_anywhere(tmp_path: Path) -> None:
 
 
 def test_values_that_are_not_finite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = runlogs.made(steps=30)
+    made = synthetic_logs.made(steps=30)
     made.of("note")[-1]["values"]["loss"] = math.nan
     made.of("note")[-2]["values"]["loss"] = None
     made.of("step")[7]["gain"] = math.inf
@@ -115,12 +117,12 @@ def test_values_that_are_not_finite(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def _changed(line: int, **keys: object) -> str:
-    made = runlogs.made(steps=5)
+    made = synthetic_logs.made(steps=5)
     made.lines[line] |= keys
     return "".join(json.dumps(each) + "\n" for each in made.lines)
 
 
-HEADER = json.dumps(runlogs.header()) + "\n"
+HEADER = json.dumps(synthetic_logs.header()) + "\n"
 BAD_LOGS = {
     "empty": ("", "empty"),
     "cut off in the header": (HEADER[:40], "line 1"),
@@ -132,17 +134,21 @@ BAD_LOGS = {
     "binary": ("\x00\x01\ufffe\n", "line 1"),
     "not an object": ("[1, 2]\n", "line 1"),
     "another format": (
-        json.dumps(runlogs.header() | {"format": "pliant-lab-truth"}) + "\n",
+        json.dumps(synthetic_logs.header() | {"format": "pliant-lab-truth"}) + "\n",
         "pliant-lab-truth",
     ),
     "no header": (HEADER.replace("header", "step"), "line 1"),
-    "a future version": (json.dumps(runlogs.header() | {"version": 2}) + "\n", "version is 2"),
+    "a future version": (
+        json.dumps(synthetic_logs.header() | {"version": 2}) + "\n",
+        "version is 2",
+    ),
     "a version that is no number": (
-        json.dumps(runlogs.header() | {"version": True}) + "\n",
+        json.dumps(synthetic_logs.header() | {"version": True}) + "\n",
         "version is true",
     ),
     "no name": (
-        json.dumps({key: value for key, value in runlogs.header().items() if key != "name"}) + "\n",
+        json.dumps({key: value for key, value in synthetic_logs.header().items() if key != "name"})
+        + "\n",
         "'name' is missing",
     ),
     "two headers": (HEADER + HEADER, "line 2: a second header"),
@@ -179,15 +185,15 @@ def test_what_is_no_run_log_is_refused(
 
 
 def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = runlogs.made(steps=5).write(tmp_path / "run.jsonl")
-    truth = runlogs.truth_of(runlogs.made(steps=5)).write(tmp_path / "truth.jsonl")
+    log = synthetic_logs.made(steps=5).write(tmp_path / "run.jsonl")
+    truth = synthetic_logs.truth_of(synthetic_logs.made(steps=5)).write(tmp_path / "truth.jsonl")
     (tmp_path / "folder").mkdir()
     (tmp_path / "old").mkdir()
     (tmp_path / "old/run").mkdir()
     future = Made(
         [
             truth_header | {"version": 9}
-            for truth_header in runlogs.truth_of(runlogs.made(steps=5)).of("header")
+            for truth_header in synthetic_logs.truth_of(synthetic_logs.made(steps=5)).of("header")
         ]
     ).write(tmp_path / "future.jsonl")
     page = tmp_path / "page.html"
@@ -226,8 +232,8 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_truth_log_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log = runlogs.made(steps=5).write(tmp_path / "run.jsonl")
-    header = json.dumps(runlogs.truth_of(runlogs.made(steps=5)).lines[0]) + "\n"
+    log = synthetic_logs.made(steps=5).write(tmp_path / "run.jsonl")
+    header = json.dumps(synthetic_logs.truth_of(synthetic_logs.made(steps=5)).lines[0]) + "\n"
     for text in (
         "",
         "{",
@@ -244,7 +250,7 @@ def test_a_truth_log_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_what_cannot_be_written_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = runlogs.made(steps=5).write(tmp_path / "run.jsonl")
+    log = synthetic_logs.made(steps=5).write(tmp_path / "run.jsonl")
 
     def full(*_: object, **__: object) -> int:
         raise OSError(28, "No space left on device", "page.html")
@@ -256,7 +262,7 @@ def test_what_cannot_be_written_leaves_nothing(
 
 
 def test_from_the_command_line(tmp_path: Path) -> None:
-    log = runlogs.made(steps=5).write(tmp_path / "run.jsonl")
+    log = synthetic_logs.made(steps=5).write(tmp_path / "run.jsonl")
 
     def pliant(*words: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -279,8 +285,8 @@ def test_from_the_command_line(tmp_path: Path) -> None:
 
 
 def test_figures_are_the_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = runlogs.made()
-    truth = runlogs.truth_of(made).write(tmp_path / "truth.jsonl")
+    made = synthetic_logs.made()
+    truth = synthetic_logs.truth_of(made).write(tmp_path / "truth.jsonl")
     run = figures(capsys, made.write(tmp_path / "run.jsonl"), "--truth", truth)["runs"][0]  # type: ignore[index]
     steps = made.of("step")
     counted = [
@@ -324,7 +330,7 @@ def test_figures_are_the_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         abs(step["link"]["rate"] - rate) / rate
         for step in steps
         if step["link"]
-        for rate in [runlogs.PHASES[step["step"] // 100 * 100][2]]
+        for rate in [synthetic_logs.PHASES[step["step"] // 100 * 100][2]]
     ]
     assert run["rate_error"] == pytest.approx(
         median(errors), rel=0.02
@@ -333,10 +339,10 @@ def test_figures_are_the_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = runlogs.made()
+    made = synthetic_logs.made()
     for step in made.of("step"):
         step |= {
-            "plan": runlogs.STAR,
+            "plan": synthetic_logs.STAR,
             "dense_step": 3.4 * step["whole"] if step["whole"] else None,
             "predicted": 1.06 * step["seen"] if step["seen"] else None,
         }
@@ -353,7 +359,7 @@ def test_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert said.startswith("2.0x more time per step") and said.endswith(
         "The run failed: rank 3 is gone\n"
     )
-    assert report(Made([runlogs.header()]).write(tmp_path / "run.jsonl")) == 0
+    assert report(Made([synthetic_logs.header()]).write(tmp_path / "run.jsonl")) == 0
     assert (
         capsys.readouterr().out
         == "No step was logged. The log has no end: the run goes on, or was killed.\n"
@@ -373,7 +379,7 @@ def test_runs_are_compared_by_time_to_the_same_loss(
             }
             for step in range(100)
         ]
-        return Made([runlogs.header(name), *notes]).write(tmp_path / f"{name}.jsonl")
+        return Made([synthetic_logs.header(name), *notes]).write(tmp_path / f"{name}.jsonl")
 
     plain, quick = curve("plain", 4.0, 0.5), curve("quick", 1.0, 0.2)
     comparison = figures(capsys, plain, quick)["comparison"]
@@ -390,7 +396,7 @@ def test_runs_are_compared_by_time_to_the_same_loss(
 def test_markdown_shows_names_as_they_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = runlogs.made("<img src=x> | `a` **b** [c](d)\n# e \x1b[31m", steps=5).write(
+    log = synthetic_logs.made("<img src=x> | `a` **b** [c](d)\n# e \x1b[31m", steps=5).write(
         tmp_path / "run.jsonl"
     )
     assert report(log, "--md") == 0
@@ -401,9 +407,12 @@ def test_markdown_shows_names_as_they_are(
 
 
 def test_words() -> None:
-    assert words.label(runlogs.STAR) == "shared/star at 1 %" and words.density(runlogs.STAR) == 1.0
-    assert words.label(runlogs.DENSE) == "dense" and words.density(runlogs.DENSE) == 100.0
-    assert words.density("gradients union density=<b>") is None
+    assert (
+        plan_text.label(synthetic_logs.STAR) == "shared/star at 1 %"
+        and plan_text.density(synthetic_logs.STAR) == 1.0
+    )
+    assert plan_text.label(synthetic_logs.DENSE) == "dense" and plan_text.density(synthetic_logs.DENSE) == 100.0
+    assert plan_text.density("gradients union density=<b>") is None
     assert [words.duration(value) for value in (0.0, 1.5e-5, 0.0123, 1.5, 599.0, 7200.0)] == [
         "0 s",
         "15 us",
@@ -434,8 +443,10 @@ def test_words() -> None:
 
 def test_the_trace(tmp_path: Path) -> None:
     made = [
-        runlogs.made("rank-0"),
-        runlogs.made("rank-1", rank=1, mono=runlogs.MONO + 0.25, started=runlogs.STARTED + 0.25),
+        synthetic_logs.made("rank-0"),
+        synthetic_logs.made(
+            "rank-1", rank=1, mono=synthetic_logs.MONO + 0.25, started=synthetic_logs.STARTED + 0.25
+        ),
     ]
     paths = [each.write(tmp_path / f"{index}.jsonl") for index, each in enumerate(made)]
     assert report(*paths, "--trace", tmp_path / "trace.json") == 0
@@ -484,7 +495,7 @@ def test_the_trace(tmp_path: Path) -> None:
 
 
 def test_steps_are_placed_where_they_were(tmp_path: Path) -> None:
-    made = runlogs.made(steps=50)
+    made = synthetic_logs.made(steps=50)
     log = runlog.read(made.write(tmp_path / "run.jsonl"))
     begins = trace.begins(log.steps)
     # The log was made with the first step at 0.05 s; every line was written 1 ms after its step.
@@ -498,8 +509,8 @@ def test_steps_are_placed_where_they_were(tmp_path: Path) -> None:
 
 def test_two_runs_are_two_processes(tmp_path: Path) -> None:
     a, b = (
-        runlogs.made("a", steps=5).write(tmp_path / "a.jsonl"),
-        runlogs.made("b", steps=5, started=9e8).write(tmp_path / "b.jsonl"),
+        synthetic_logs.made("a", steps=5).write(tmp_path / "a.jsonl"),
+        synthetic_logs.made("b", steps=5, started=9e8).write(tmp_path / "b.jsonl"),
     )
     logs = [runlog.read(a), runlog.read(b)]
     assert (trace.processes(logs), trace.shifts(logs)) == ([0, 4], [0.0, 0.0])
@@ -507,7 +518,7 @@ def test_two_runs_are_two_processes(tmp_path: Path) -> None:
 
 def test_tensorboard_reads_it(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    made = runlogs.made("../up & <b>", steps=40)
+    made = synthetic_logs.made("../up & <b>", steps=40)
     assert report(made.write(tmp_path / "run.jsonl"), "--tensorboard", tmp_path / "events") == 0
     (folder,) = (tmp_path / "events").iterdir()
     assert folder.name == "up-b"
@@ -522,14 +533,14 @@ def test_tensorboard_reads_it(tmp_path: Path) -> None:
     assert [event.value for event in whole] == pytest.approx(
         [step["whole"] for step in made.of("step") if step["whole"]], rel=1e-6
     )
-    assert whole[0].wall_time == pytest.approx(runlogs.STARTED + made.of("step")[0]["t"])
+    assert whole[0].wall_time == pytest.approx(synthetic_logs.STARTED + made.of("step")[0]["t"])
 
 
 @pytest.mark.parametrize(
     ("option", "module"), [("--tensorboard", "tensorboard"), ("--png", "matplotlib")]
 )
 def test_what_is_missing_is_said(option: str, module: str, tmp_path: Path) -> None:
-    log = runlogs.made(steps=5).write(tmp_path / "run.jsonl")
+    log = synthetic_logs.made(steps=5).write(tmp_path / "run.jsonl")
     hide = f"import sys; sys.modules['{module}'] = None; from pliant.report import cli; sys.exit(cli.main(sys.argv[1:]))"
     done = subprocess.run(
         [
@@ -557,8 +568,8 @@ def test_what_is_missing_is_said(option: str, module: str, tmp_path: Path) -> No
 
 def test_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    made = runlogs.made("$\\frac{1}{2}$ <b>")
-    truth = runlogs.truth_of(made).write(tmp_path / "truth.jsonl")
+    made = synthetic_logs.made("$\\frac{1}{2}$ <b>")
+    truth = synthetic_logs.truth_of(made).write(tmp_path / "truth.jsonl")
     assert (
         report(made.write(tmp_path / "run.jsonl"), "--truth", truth, "--png", tmp_path / "run.png")
         == 0
@@ -567,7 +578,9 @@ def test_the_picture(tmp_path: Path) -> None:
     assert picture.startswith(b"\x89PNG") and int.from_bytes(picture[16:20], "big") == 1400
     assert (
         report(
-            Made([runlogs.header()]).write(tmp_path / "bare.jsonl"), "--png", tmp_path / "bare.png"
+            Made([synthetic_logs.header()]).write(tmp_path / "bare.jsonl"),
+            "--png",
+            tmp_path / "bare.png",
         )
         == 0
     )
@@ -577,10 +590,12 @@ def test_the_picture(tmp_path: Path) -> None:
 def test_a_trial_is_no_change(tmp_path: Path) -> None:
     """As the engine writes them: `changed` on the first decision, and on the way back from a
     trial."""
-    made = runlogs.made(steps=60)
+    made = synthetic_logs.made(steps=60)
     first, kept, tried = made.of("decision")
     first["changed"] = True
-    made.lines.insert(made.lines.index(tried) + 1, kept | {"from": runlogs.STAR, "changed": True})
+    made.lines.insert(
+        made.lines.index(tried) + 1, kept | {"from": synthetic_logs.STAR, "changed": True}
+    )
     assert runlog.read(made.write(tmp_path / "run.jsonl")).moves() == [
         "first",
         "kept",

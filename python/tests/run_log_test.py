@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import run_log_check
 import torch
 import torch.distributed as dist
-import world
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import pliant
-from pliant import lab, metrics
+from pliant.monitoring import lab, metrics
+from support import run_log_schema, world
 
 STEPS = 12
 HERE = Path(__file__).parent
@@ -73,9 +72,9 @@ def _logged(rank: int, size: int, folder: str, plan: str) -> tuple[int, int]:
 def test_a_run_is_logged_as_documented(plan: str, tmp_path: Path) -> None:
     (sent, control), _ = world.run(_logged, str(tmp_path), plan, ranks=2)
     assert os.listdir(tmp_path) == ["run.jsonl"], "rank 0 alone writes"
-    lines = run_log_check.read(tmp_path / "run.jsonl")
-    run_log_check.check(lines)
-    steps = run_log_check.of_type(lines, "step")
+    lines = run_log_schema.read(tmp_path / "run.jsonl")
+    run_log_schema.check(lines)
+    steps = run_log_schema.of_type(lines, "step")
     assert len(steps) == STEPS
     assert sum(step["control_bytes"] for step in steps) == control
     assert sum(step["bytes"] for step in steps) == sent - control
@@ -85,17 +84,17 @@ def test_a_run_is_logged_as_documented(plan: str, tmp_path: Path) -> None:
     assert header["name"] == "run" and header["world"] == 2 and header["optimizer"] == "sgd"
     assert header["versions"]["torch"] == torch.__version__
     assert header["options"]["plan"] == plan
-    notes = run_log_check.of_type(lines, "note")
+    notes = run_log_schema.of_type(lines, "note")
     assert [note["step"] for note in notes] == list(range(STEPS))
     assert all(note["values"]["loss"] > 0 for note in notes)
-    assert [phase["name"] for phase in run_log_check.of_type(lines, "phase")] == ["later"]
+    assert [phase["name"] for phase in run_log_schema.of_type(lines, "phase")] == ["later"]
     assert "a warning of ours" in [
-        message["text"] for message in run_log_check.of_type(lines, "message")
+        message["text"] for message in run_log_schema.of_type(lines, "message")
     ]
     sending = [step for step in steps if step["round"] is not None]
     assert all(step["seen"] > 0 for step in sending)
     assert sending[-1]["predicted"] > 0 and sending[-1]["link"]["rate"] > 0
-    assert steps[-1]["dense_step"] is None or steps[-1]["dense_step"] > 0
+    assert steps[-1]["dense_step"] > 0
 
 
 def _every_rank(rank: int, size: int, folder: str) -> None:
@@ -108,8 +107,8 @@ def _every_rank(rank: int, size: int, folder: str) -> None:
 def test_every_rank_writes_its_own_if_the_path_says_so(tmp_path: Path) -> None:
     world.run(_every_rank, str(tmp_path), ranks=2)
     for rank in range(2):
-        lines = run_log_check.read(tmp_path / f"run-{rank}.jsonl")
-        run_log_check.check(lines)
+        lines = run_log_schema.read(tmp_path / f"run-{rank}.jsonl")
+        run_log_schema.check(lines)
         assert (lines[0]["rank"], lines[0]["name"]) == (rank, "<script>é\n")
 
 
@@ -221,9 +220,9 @@ run_log_test._train({rank}, 6, plan={plan!r}, log={folder + "/run.jsonl"!r}, met
 @pytest.mark.parametrize("plan", ["gradients dense", "updates every=2 late=1 union density=10%"])
 def test_a_script_that_simply_ends_writes_its_last_lines(plan: str, tmp_path: Path) -> None:
     world.run(_ends_without_a_word, str(tmp_path), plan, ranks=2)
-    lines = run_log_check.read(tmp_path / "run.jsonl")
-    run_log_check.check(lines)
-    assert len(run_log_check.of_type(lines, "step")) == 6
+    lines = run_log_schema.read(tmp_path / "run.jsonl")
+    run_log_schema.check(lines)
+    assert len(run_log_schema.of_type(lines, "step")) == 6
     assert _samples((tmp_path / "run.prom").read_text())["pliant_steps_total"] == 6
 
 
@@ -239,9 +238,9 @@ def _killed(rank: int, size: int, folder: str) -> None:
 def test_who_is_killed_leaves_whole_lines(tmp_path: Path) -> None:
     world.run(_killed, str(tmp_path), ranks=2, expected_to_die=(0,), farewell=False)
     assert (tmp_path / "run.jsonl").read_bytes().endswith(b"\n")
-    lines = run_log_check.read(tmp_path / "run.jsonl")
-    run_log_check.check(lines, ended=False)
-    assert len(run_log_check.of_type(lines, "step")) >= 8
+    lines = run_log_schema.read(tmp_path / "run.jsonl")
+    run_log_schema.check(lines, ended=False)
+    assert len(run_log_schema.of_type(lines, "step")) >= 8
 
 
 def _peer_dies(rank: int, size: int, folder: str) -> None:
@@ -258,10 +257,10 @@ def _peer_dies(rank: int, size: int, folder: str) -> None:
 
 def test_a_failure_is_in_the_last_line(tmp_path: Path) -> None:
     world.run(_peer_dies, str(tmp_path), ranks=2, expected_to_die=(1,), farewell=False)
-    lines = run_log_check.read(tmp_path / "run.jsonl")
-    run_log_check.check(lines)
+    lines = run_log_schema.read(tmp_path / "run.jsonl")
+    run_log_schema.check(lines)
     assert lines[-1]["status"] == "failed" and "rank 0" in lines[-1]["error"]
-    assert len(run_log_check.of_type(lines, "step")) == 5
+    assert len(run_log_schema.of_type(lines, "step")) == 5
 
 
 def test_outside_the_lab_a_phase_is_only_logged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,7 +285,7 @@ def _bare_hook(rank: int, size: int, folder: str) -> None:
 
 def test_a_bare_hook_logs_from_its_second_step_on(tmp_path: Path) -> None:
     world.run(_bare_hook, str(tmp_path), ranks=2)
-    lines = run_log_check.read(tmp_path / "run.jsonl")
-    run_log_check.check(lines)
-    assert len(run_log_check.of_type(lines, "step")) == 5
+    lines = run_log_schema.read(tmp_path / "run.jsonl")
+    run_log_schema.check(lines)
+    assert len(run_log_schema.of_type(lines, "step")) == 5
     assert lines[0]["optimizer"] is None

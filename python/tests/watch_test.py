@@ -14,8 +14,8 @@ import time
 from pathlib import Path
 
 import pytest
-import runlogs
-from pliant.report import watch
+from pliant.watch import cli as watch, terminal_view
+from support import synthetic_logs
 
 WAIT = 120.0  # for a process to do something: far more than it takes
 
@@ -38,7 +38,7 @@ def run(*arguments: object) -> tuple[int, str, str]:
 def test_a_log_that_grows(tmp_path: Path) -> None:
     """It waits for the file, shows what comes while it comes, never reads half a line, and ends
     with the run."""
-    path, made = tmp_path / "run.jsonl", runlogs.made(steps=220)
+    path, made = tmp_path / "run.jsonl", synthetic_logs.made(steps=220)
     process = start(path, "--every", "20ms", "--timeout", f"{WAIT:g}s")
     assert process.stderr is not None and process.stdout is not None
     assert "waiting for" in process.stderr.readline()
@@ -65,7 +65,7 @@ def test_a_log_that_grows(tmp_path: Path) -> None:
 
 
 def test_once(tmp_path: Path) -> None:
-    made = runlogs.made()
+    made = synthetic_logs.made()
     code, out, _ = run(made.write(tmp_path / "run.jsonl"), "--once", "--steps", 400)
     assert code == 0
     for part in (
@@ -74,7 +74,7 @@ def test_once(tmp_path: Path) -> None:
         "link 9.",
         "1.41 GiB sent",
         "loss 0.",
-        f"plan: {runlogs.UPDATES}",
+        f"plan: {synthetic_logs.UPDATES}",
         "why: the link has become slow",
         "phase: worse",
         "was closed after 300 steps",
@@ -88,7 +88,7 @@ def test_once(tmp_path: Path) -> None:
 
 
 def test_a_run_that_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = runlogs.made(steps=5)
+    made = synthetic_logs.made(steps=5)
     made.lines[-1] |= {"status": "failed", "error": "rank 3 is gone"}
     path = made.write(tmp_path / "run.jsonl")
     for arguments in ([str(path)], [str(path), "--once"]):
@@ -97,10 +97,10 @@ def test_a_run_that_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good = runlogs.made(steps=5).write(tmp_path / "run.jsonl")
+    good = synthetic_logs.made(steps=5).write(tmp_path / "run.jsonl")
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "text.jsonl").write_text("hello\n")
-    runlogs.Made([runlogs.header() | {"version": 3}]).write(tmp_path / "future.jsonl")
+    synthetic_logs.Made([synthetic_logs.header() | {"version": 3}]).write(tmp_path / "future.jsonl")
     cases: list[tuple[tuple[object, ...], int, str]] = [
         ((), 2, "run.jsonl"),
         ((tmp_path,), 2, "a folder"),
@@ -126,7 +126,7 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_log_that_falls_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = runlogs.made(steps=5)
+    made = synthetic_logs.made(steps=5)
     made.lines.pop()
     assert (
         watch.main(
@@ -174,7 +174,7 @@ def in_a_terminal(path: Path, **environment: str) -> str:
 
 def test_in_a_terminal(tmp_path: Path) -> None:
     evil = "[bold red]name[/] \x1b[31m\x1b]0;title\x07"
-    path = runlogs.made(evil, reason=evil).write(tmp_path / "run.jsonl")
+    path = synthetic_logs.made(evil, reason=evil).write(tmp_path / "run.jsonl")
     colourful = in_a_terminal(path)
     for part in (
         "last decisions",
@@ -191,7 +191,7 @@ def test_in_a_terminal(tmp_path: Path) -> None:
 
 
 def test_interrupted(tmp_path: Path) -> None:
-    made = runlogs.made(steps=5)
+    made = synthetic_logs.made(steps=5)
     made.lines.pop()
     process = start(made.write(tmp_path / "run.jsonl"))
     assert process.stdout is not None
@@ -203,11 +203,11 @@ def test_interrupted(tmp_path: Path) -> None:
 
 def test_bars() -> None:
     assert (
-        watch.spark([1, 2, 3]) == "▁▄█"
-        and watch.spark([5.0, 5.0]) == "▁▁"
-        and watch.spark([]) == ""
+        terminal_view.spark([1, 2, 3]) == "▁▄█"
+        and terminal_view.spark([5.0, 5.0]) == "▁▁"
+        and terminal_view.spark([]) == ""
     )
-    assert len(watch.spark(list(range(100)))) == 40
+    assert len(terminal_view.spark(list(range(100)))) == 40
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 
 #include "pliant/common/errors.h"
 #include "pliant/model/exchange.h"
+#include "tests/support/matches.h"
 #include "tests/support/run_ranks.h"
 #include "tools/pliant-bench/agree.h"
 #include "tools/pliant-bench/choose.h"

@@ -172,7 +172,7 @@ void its_own_all_reduce_sums_if_it_has_one(Communicator& c) {
     } catch (const ContractError&) {
       return;
     }
-    check(false, "all_reduce() of an engine that has none did not complain");
+    check(false, "all_reduce() of a backend that has none did not complain");
   }
   c.all_reduce(std::span(data), kPatient);
   const auto sum = static_cast<float>(c.size() * (c.size() + 1) / 2);

@@ -16,12 +16,12 @@ struct Case {
   std::string_view name;
   std::function<void(comm::Communicator&)> run;
   bool fatal = false;          // leaves the communicator dead: give each such case a fresh one
-  bool needs_lengths = false;  // skip it, visibly, on an engine that does not tell lengths
+  bool needs_lengths = false;  // skip it, visibly, on a backend that does not tell lengths
 };
 
 [[nodiscard]] const std::vector<Case>& cases();
 
-// Throws unless the engine's own all-reduce, if it has one, fails by the deadline when rank `gone`
+// Throws unless the backend's own all-reduce, if it has one, fails by the deadline when rank `gone`
 // is no longer there.
 void an_all_reduce_without_a_peer_is_an_error(comm::Communicator& communicator);
 

@@ -86,11 +86,11 @@ class Loop {
   observe::Batch batch(const plan::Plan& plan) {
     model::Weight sum;
     std::size_t correction = 0;
-    for (const model::Bucket& unit : model::units(plan, inputs.model)) {
+    for (const model::Bucket& group : model::groups(plan, inputs.model)) {
       const std::size_t kept = plan.scheme == plan::Scheme::kDense
-                                   ? unit.length
-                                   : plan::entries_of(plan.density, unit.length);
-      const model::Weight weight = book.weigh(plan, unit.length, kept, ranks_);
+                                   ? group.length
+                                   : plan::entries_of(plan.density, group.length);
+      const model::Weight weight = book.weigh(plan, group.length, kept, ranks_);
       correction = correction_index(plan, weight.bytes);
       sum += weight;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A few steps of every scheme on one communicator, to compare engines by: the bits must not depend
-// on who carries them.
+// A few rounds of every scheme on one communicator, to compare backends by: the bits must not
+// depend on who carries them.
 #pragma once
 
 #include <random>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A communicator that does not tell how long a message was: what an engine like Gloo does, and
+// A communicator that does not tell how long a message was: what a backend like Gloo does, and
 // rubbish behind the message.
 #pragma once
 

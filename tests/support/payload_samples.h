@@ -34,7 +34,8 @@ inline Entries random_entries(std::mt19937& random, std::uint32_t length, double
 
 // The payload, at its exact size. `entries.values` become the decoded ones; `differences`, if asked
 // for, what they lost.
-inline std::vector<std::byte> encoded(const Envelope& envelope, Entries& entries, Marks marks = {},
+inline std::vector<std::byte> encoded(const Envelope& envelope, Entries& entries,
+                                      SenderStatus status = {},
                                       std::vector<float>* differences = nullptr) {
   const bool values = envelope.contents != plan::Contents::kIndices;
   const bool indices = envelope.contents != plan::Contents::kValues;
@@ -44,7 +45,7 @@ inline std::vector<std::byte> encoded(const Envelope& envelope, Entries& entries
                                                    envelope.codes, envelope.contents)
                                    .value));
   const auto payload = encode(
-      envelope, marks,
+      envelope, status,
       indices ? std::span<const std::uint32_t>(entries.indices) : std::span<const std::uint32_t>(),
       values ? std::span(entries.values) : std::span<float>(), lost, out);
   out.resize(payload.size());

@@ -253,7 +253,7 @@ OF_MODULES = {
         row("pliant", "report run.jsonl -o run.jsonl", "run.jsonl"),
         row("pliant", "report run.jsonl --md --json", "--md", "--json"),
     ],
-    "pliant.report.watch": [
+    "pliant.watch.cli": [
         row("pliant", "watch", "run.jsonl"),
         row("pliant", "watch nowhere.jsonl --once", "nowhere.jsonl"),
         row("pliant", "watch empty --once", "empty"),

@@ -6,7 +6,6 @@ Usage: manual_test.py PLIANT_LAB PLIANT_BENCH PLIANT_PLAN   (with the package on
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -31,8 +30,7 @@ LAB_COMMANDS = [
     "timelines",
 ]
 PACKAGE = [sys.executable, "-m", "pliant"]
-# The commands whose help a page is about, and the module that they need.
-PAGES: dict[str, tuple[list[list[str]], str | None]] = {}
+PAGES: dict[str, list[list[str]]] = {}  # the commands whose help a page is about
 
 
 def output(command: list[str], **environment: str) -> str:
@@ -63,19 +61,10 @@ def documented(page: Path) -> set[str]:
     }
 
 
-def there(module: str | None) -> bool:
-    try:
-        return module is None or importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
-
-
 class Manual(unittest.TestCase):
     def test_options_are_those_of_the_help(self) -> None:
-        for page, (commands, module) in PAGES.items():
-            if not there(module):
-                print(f"skipped: {module} is not here", file=sys.stderr)
-                continue
+        self.assertEqual(set(PAGES) | {"pliant.1"}, {page.name for page in MAN.glob("*.1")})
+        for page, commands in PAGES.items():
             with self.subTest(page):
                 options = set().union(*(helped(command) for command in commands))
                 self.assertIn("--help", options)
@@ -138,12 +127,11 @@ if __name__ == "__main__":
         [*(str(Path(tool).parent) for tool in (lab, bench, plan)), os.environ["PATH"]]
     )
     PAGES |= {
-        "pliant-plan.1": ([[plan]], None),
-        "pliant-bench.1": ([[bench]], None),
-        "pliant-lab.1": ([[lab], *([lab, command] for command in LAB_COMMANDS)], None),
-        "pliant-doctor.1": ([[*PACKAGE, "doctor"]], None),
-        "pliant-report.1": ([[*PACKAGE, "report"]], "pliant.report.cli"),
-        "pliant-watch.1": ([[*PACKAGE, "watch"]], "pliant.report.watch"),
-        "pliant-demo.1": ([[*PACKAGE, "demo"]], "pliant.demo.cli"),
+        "pliant-plan.1": [[plan]],
+        "pliant-bench.1": [[bench]],
+        "pliant-lab.1": [[lab], *([lab, command] for command in LAB_COMMANDS)],
+    }
+    PAGES |= {
+        f"pliant-{name}.1": [[*PACKAGE, name]] for name in ("doctor", "report", "watch", "demo")
     }
     unittest.main()

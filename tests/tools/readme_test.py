@@ -7,7 +7,6 @@ Usage: readme_test.py BUILD_DIR   (with the package on PYTHONPATH)"""
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,13 +33,14 @@ averager.close()
 dist.destroy_process_group()
 """
 # Needs what only a user has: a log of their own, minutes, or the right to install.
-NOT_HERE = ("pip install", "pliant demo", "pliant report", "pliant watch", "make demo", "make test")
+NOT_HERE = ("pip install", "pliant demo", "pliant report", "pliant watch")
 
 
 class Commands(unittest.TestCase):
     def test_each_runs(self) -> None:
         commands = readme.commands()
         self.assertGreaterEqual(len(commands), 5)
+        ran = 0
         for command in commands:
             with self.subTest(command), tempfile.TemporaryDirectory() as folder:
                 if command.startswith("make "):
@@ -52,8 +52,6 @@ class Commands(unittest.TestCase):
                     )
                     continue
                 if command.startswith(NOT_HERE):
-                    continue
-                if "mpirun" in command and shutil.which("mpirun") is None:
                     continue
                 shown = Path(folder) / "pliant"
                 shown.write_text(f'#!/bin/sh\nexec {sys.executable} -m pliant "$@"\n')
@@ -68,10 +66,12 @@ class Commands(unittest.TestCase):
                     timeout=240,
                     env=environment,
                 )
+                ran += 1
                 if done.returncode == MISSING and "lab" in command:
                     continue
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertTrue(done.stdout)
+        self.assertGreater(ran, 0, "no command could be run here")
 
 
 # What a block that goes on from an earlier one finds.

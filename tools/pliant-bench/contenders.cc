@@ -92,7 +92,7 @@ Contender contender_of(const BenchPtr& bench, const Yardstick& yardstick) {
 
 }  // namespace
 
-std::vector<Contender> line_up(comm::Communicator& communicator, const Engine& engine,
+std::vector<Contender> line_up(comm::Communicator& communicator, const Backend& backend,
                                const Options& options, const Problem& problem) {
   const BenchPtr bench = set_up(communicator, options, problem);
   std::vector<Contender> contenders;
@@ -100,7 +100,7 @@ std::vector<Contender> line_up(comm::Communicator& communicator, const Engine& e
     if (builder.collective == problem.collective && wanted(options, builder))
       contenders.push_back(contender_of(bench, builder));
   }
-  if (options.reference) contenders.push_back(contender_of(bench, engine.yardstick()));
+  if (options.reference) contenders.push_back(contender_of(bench, backend.yardstick()));
   return contenders;
 }
 

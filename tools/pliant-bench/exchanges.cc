@@ -138,11 +138,11 @@ ExchangeRow row_of(const Entrant& entrant, const Contest& contest, const Timing&
   return row;
 }
 
-void run_contest(Contest& contest, const Engine& engine, std::vector<ExchangeRow>& rows) {
+void run_contest(Contest& contest, const Backend& backend, std::vector<ExchangeRow>& rows) {
   std::vector<Contender> contenders;
   for (const auto& entrant : contest.entrants)
     contenders.push_back(contender_of(contest.communicator, entrant));
-  if (contest.options.reference) contenders.push_back(contender_of(contest, engine.yardstick()));
+  if (contest.options.reference) contenders.push_back(contender_of(contest, backend.yardstick()));
   if (contenders.empty()) return;
   const auto timings = measure(contest.communicator, contenders, contest.options);
 
@@ -165,17 +165,17 @@ bool ExchangeReport::wrong() const {
       rows, [](const ExchangeRow& row) { return row.timing.wrong.value_or(0) > 0; });
 }
 
-ExchangeReport run_exchanges(comm::Communicator& communicator, const Engine& engine,
+ExchangeReport run_exchanges(comm::Communicator& communicator, const Backend& backend,
                              const Options& options, std::span<const std::size_t> counts) {
   const bool without_content = hollow(communicator, options);
   ExchangeReport report{
-      communicator.size(), engine.name, options.reference ? engine.yardstick().name : "",
-      without_content,     options,     {}};
+      communicator.size(), backend.name, options.reference ? backend.yardstick().name : "",
+      without_content,     options,      {}};
   for (const std::size_t count : counts) {
     Contest contest{communicator, options, count};
     const auto plans = plans_of(communicator, options, count);
     without_content ? enter_hollow(contest, plans) : enter_real(contest, plans);
-    run_contest(contest, engine, report.rows);
+    run_contest(contest, backend, report.rows);
   }
   return report;
 }

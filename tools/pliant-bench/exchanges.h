@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whole exchanges under plans, timed in turns beside a dense all-reduce of ours and the engine's
+// Whole exchanges under plans, timed in turns beside a dense all-reduce of ours and the backend's
 // own.
 #pragma once
 
@@ -8,9 +8,9 @@
 
 #include "pliant/comm/communicator.h"
 #include "pliant/plan/plan.h"
-#include "tools/pliant-bench/engine.h"
 #include "tools/pliant-bench/measure.h"
 #include "tools/pliant-bench/options.h"
+#include "tools/pliant-bench/ranks.h"
 
 namespace pliant::bench {
 
@@ -18,21 +18,21 @@ namespace pliant::bench {
 // those of the rank that sends most.
 struct ExchangeRow {
   std::size_t count = 0;                // elements of the bucket
-  std::optional<plan::Plan> plan = {};  // none: the engine's yardstick
+  std::optional<plan::Plan> plan = {};  // none: the backend's yardstick
   std::size_t kept = 0;                 // entries that a rank sent
   double wire_bytes = 0;                // sent
   int messages = 0;
   double updated_fraction = 1;
   Seconds own, select, encode, wire, decode;  // means: of the whole, and of its parts
   Timing timing = {};
-  std::optional<Seconds> reference = {};  // the engine's yardstick
+  std::optional<Seconds> reference = {};  // the backend's yardstick
   std::optional<Seconds> dense = {};      // our dense all-reduce
   std::optional<Seconds> price = {};
 };
 
 struct ExchangeReport {
   int ranks;
-  std::string engine;
+  std::string backend;
   std::string reference;  // name of the yardstick; empty: none
   bool hollow;            // messages had their sizes and no content
   Options options;
@@ -42,7 +42,7 @@ struct ExchangeReport {
 };
 
 // Collective; the report is of use on the first rank only, but for wrong().
-[[nodiscard]] ExchangeReport run_exchanges(comm::Communicator& communicator, const Engine& engine,
+[[nodiscard]] ExchangeReport run_exchanges(comm::Communicator& communicator, const Backend& backend,
                                            const Options& options,
                                            std::span<const std::size_t> counts);
 

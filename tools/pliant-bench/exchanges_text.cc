@@ -106,7 +106,7 @@ std::string as_table(const ExchangeReport& report) {
   std::string text = fmt::format(
       "# pliant-bench: exchanges of {} ranks on {}; median of {} iterations after {}, each the "
       "slowest rank's\n",
-      report.ranks, report.engine, options.iterations, options.warmups);
+      report.ranks, report.backend, options.iterations, options.warmups);
   if (options.link) text += fmt::format("# price for {}\n", plan::describe(*options.link));
   if (report.hollow) text += "# messages of the expected sizes, without content\n";
   const auto columns = columns_of(report);
@@ -134,7 +134,7 @@ std::string as_json(const ExchangeReport& report) {
       {"schema", kSchema},
       {"tool", "pliant-bench"},
       {"ranks", report.ranks},
-      {"engine", report.engine},
+      {"engine", report.backend},
       {"iterations", options.iterations},
       {"warmups", options.warmups},
       {"checks", options.checks},

@@ -9,8 +9,8 @@
 #include "pliant/schedule/draw.h"
 #include "tools/command_line/command_line.h"
 #include "tools/pliant-bench/contenders.h"
-#include "tools/pliant-bench/engine.h"
 #include "tools/pliant-bench/exchanges.h"
+#include "tools/pliant-bench/ranks.h"
 #include "tools/pliant-bench/report.h"
 
 namespace pliant::bench {
@@ -64,24 +64,25 @@ std::vector<std::size_t> counts(const Options& options) {
   return all;
 }
 
-int run_plans(comm::Communicator& communicator, const Engine& engine, const Options& options) {
-  const ExchangeReport report = run_exchanges(communicator, engine, options, counts(options));
+int run_plans(comm::Communicator& communicator, const Backend& backend, const Options& options) {
+  const ExchangeReport report = run_exchanges(communicator, backend, options, counts(options));
   if (communicator.rank() == 0)
     command_line::print(options.json ? as_json(report) : as_table(report));
   return report.wrong() ? kExitWrongResult : kExitFine;
 }
 
-int run(comm::Communicator& communicator, const Engine& engine, const Options& options) {
-  if (exchanges(options)) return run_plans(communicator, engine, options);
+int run(comm::Communicator& communicator, const Backend& backend, const Options& options) {
+  if (exchanges(options)) return run_plans(communicator, backend, options);
   const int ranks = communicator.size();
   if (options.root >= ranks)
     throw InputError(fmt::format("--root: there is no rank {} among {}", options.root, ranks));
-  Report report{ranks, engine.name, options.reference ? engine.yardstick().name : "", options, {}};
+  Report report{
+      ranks, backend.name, options.reference ? backend.yardstick().name : "", options, {}};
   for (const auto collective : options.collectives) {
     std::vector<Block> blocks;
     for (const std::size_t bytes : sizes(options)) {
       const Problem problem = make_problem(collective, ranks, options.root, bytes);
-      const auto contenders = line_up(communicator, engine, options, problem);
+      const auto contenders = line_up(communicator, backend, options, problem);
       if (contenders.empty()) continue;
       add_rows(blocks, problem, options, contenders, measure(communicator, contenders, options));
     }
@@ -96,7 +97,7 @@ int run(comm::Communicator& communicator, const Engine& engine, const Options& o
 int say(int argc, char** argv, const std::string& text) {
   const auto print = [&text] { return command_line::print(text), kExitFine; };
   if (!started_by_mpi()) return print();
-  return run_on_mpi(&argc, &argv, [&](comm::Communicator& mine, const Engine&) {
+  return run_on_mpi(&argc, &argv, [&](comm::Communicator& mine, const Backend&) {
     return mine.rank() == 0 ? print() : kExitFine;
   });
 }
@@ -104,7 +105,7 @@ int say(int argc, char** argv, const std::string& text) {
 int refuse(int argc, char** argv, const std::string& why) {
   if (!started_by_mpi()) return tell(InputError(why));
   return run_on_mpi(&argc, &argv,
-                    [&](comm::Communicator&, const Engine&) -> int { throw InputError(why); });
+                    [&](comm::Communicator&, const Backend&) -> int { throw InputError(why); });
 }
 
 int run_tool(int argc, char** argv) {
@@ -121,8 +122,8 @@ int run_tool(int argc, char** argv) {
   if (!refusal.empty()) return refuse(argc, argv, refusal);
   if (!options.say.empty()) return say(argc, argv, options.say);
   if (!options.show.empty()) return say(argc, argv, drawings(options));
-  const Body body = [&options](comm::Communicator& communicator, const Engine& engine) {
-    return run(communicator, engine, options);
+  const Body body = [&options](comm::Communicator& communicator, const Backend& backend) {
+    return run(communicator, backend, options);
   };
   return options.local_ranks > 0 ? run_on_threads(options.local_ranks, body)
                                  : run_on_mpi(&argc, &argv, body);

@@ -112,7 +112,7 @@ std::string as_table(const Report& report) {
   const Options& options = report.options;
   std::string text = fmt::format(
       "# pliant-bench: {} ranks on {}; median of {} iterations after {}, each the slowest rank's\n",
-      report.ranks, report.engine, options.iterations, options.warmups);
+      report.ranks, report.backend, options.iterations, options.warmups);
   if (options.link)
     text += fmt::format("# price and bound for {}\n", plan::describe(*options.link));
   if (report.reference == "memcpy")
@@ -130,7 +130,7 @@ std::string as_json(const Report& report) {
       {"schema", kSchema},
       {"tool", "pliant-bench"},
       {"ranks", report.ranks},
-      {"engine", report.engine},
+      {"engine", report.backend},
       {"iterations", options.iterations},
       {"warmups", options.warmups},
       {"checks", options.checks},

@@ -30,7 +30,7 @@ struct Block {
 
 struct Report {
   int ranks;
-  std::string engine;
+  std::string backend;
   std::string reference;  // name of the yardstick; empty: none
   Options options;
   std::vector<Block> blocks;

@@ -71,7 +71,7 @@ Region own_copy(std::span<const std::byte> bytes) {
   return region_of(copy);
 }
 
-// The first line of what the engine says, without the place in its sources: "[/a/b.cc:12]
+// The first line of what the backend says, without the place in its sources: "[/a/b.cc:12]
 // Connection closed by peer".
 std::string first_line(const std::string& text) {
   std::string line = text.substr(0, text.find('\n'));
@@ -282,10 +282,10 @@ class C10dCommunicator final : public Communicator {
 
   static void finish(const Pending& pending, const Patience& patience) {
     if (!pending.work->wait(timeout_of(patience.deadline)))
-      throw std::runtime_error("the engine gave it up");
+      throw std::runtime_error("the backend gave it up");
   }
 
-  // Whatever the engine throws becomes CommError.
+  // Whatever the backend throws becomes CommError.
   template <typename Action>
   void attempt(const Pending& pending, const Patience& patience, const Action& action) {
     const Seconds begin = now();

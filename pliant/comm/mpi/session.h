@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// MPI as an engine: point-to-point messages over any MPI communicator, and MPI's own collectives as
+// MPI as a backend: point-to-point messages over any MPI communicator, and MPI's own collectives as
 // the yardstick. Users of this header need no mpi.h; those who have an MPI_Comm of their own
 // include communicator.h.
 #pragma once

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-"""`pliant demo`: the same training twice, plain DDP and pliant, on a network that changes in
+"""Command `pliant demo`: trains twice, with plain DDP and with Pliant, on a network that changes in
 mid-run."""

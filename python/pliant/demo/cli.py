@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`pliant demo`: what Pliant does for training on a network that changes in mid-run, seen on this
-machine in a few minutes."""
+"""Command `pliant demo`: reads the options, runs the demonstration and prints the comparison."""
 
 from __future__ import annotations
 
@@ -20,26 +19,18 @@ from pliant import version
 from pliant.demo import launch, progress
 from pliant.demo.launch import Event, JobFailed, Place
 from pliant.demo.settings import PHASES, Settings, steps_within
+from pliant.tools.arguments import BadInput, Parser
+from pliant.tools.exit_codes import BAD_INPUT, FAILED, FINE, SOMETHING_MISSING, ended_by
 
 NAME = "pliant demo"
-FINE, FAILED, BAD_INPUT, SOMETHING_MISSING, SIGNAL = 0, 1, 2, 6, 128
 
 QUICK_STEPS = 60
 MOST_HOSTS = 16  # they share this machine's processors
 MOST_STEPS = 100_000
 
 
-class BadInput(ValueError):
-    pass
-
-
 class Ended(KeyboardInterrupt):
-    """By SIGTERM."""
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(message)
+    """SIGTERM arrived."""
 
 
 def parser() -> Parser:
@@ -108,9 +99,9 @@ def main(arguments: Sequence[str]) -> int:
     except JobFailed as error:
         return _complain(str(error), FAILED)
     except Ended:
-        return SIGNAL + signal.SIGTERM
+        return ended_by(signal.SIGTERM)
     except KeyboardInterrupt:
-        return SIGNAL + signal.SIGINT
+        return ended_by(signal.SIGINT)
 
 
 def _complain(text: str, code: int) -> int:

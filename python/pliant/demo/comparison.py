@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""From the two logs: the table people read, the report, the picture, and the same figures as
-JSON."""
+"""Comparison of the two runs, made from their logs: a table, the report, a picture, and the same
+figures as JSON."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from pliant import runlog
 from pliant.demo.launch import Event, truth_path
 from pliant.demo.progress import TITLES
 from pliant.demo.settings import Settings
-from pliant.report import figures as figures_of, picture, truth as truth_log, verdict, words
+from pliant.report import figures as figures_of
+from pliant.report import picture, verdict
+from pliant.report import truth as truth_log
 from pliant.report.figures import Comparison, Figures
 from pliant.report.files import write_text
+from pliant.tools import formatting
 
 PLANS_SHOWN = 3
 
@@ -75,7 +78,9 @@ def _rows(
         times = [goal.seconds for goal in comparison.goals]
         rows.append(
             _timed(
-                f"time to {comparison.value} {words.number(comparison.target)}", times[0], times[1]
+                f"time to {comparison.value} {formatting.number(comparison.target)}",
+                times[0],
+                times[1],
             )
         )
     rows.append(_timed("time in all", seconds[0], seconds[1]))
@@ -87,7 +92,10 @@ def _rows(
     if None not in sent:
         rows.append(
             Row(
-                "sent by host 0", words.size(sent[0]), words.size(sent[1]), _times(sent[0], sent[1])
+                "sent by host 0",
+                formatting.size(sent[0]),
+                formatting.size(sent[1]),
+                _times(sent[0], sent[1]),
             )
         )
     rows.append(Row("accuracy in the end", *(f"{100 * each['accuracy']:.1f} %" for each in done)))
@@ -97,15 +105,15 @@ def _rows(
 
 
 def _timed(what: str, plain: float | None, ours: float | None) -> Row:
-    return Row(what, words.duration(plain), words.duration(ours), _times(plain, ours))
+    return Row(what, formatting.duration(plain), formatting.duration(ours), _times(plain, ours))
 
 
 def _times(plain: float | None, ours: float | None) -> str:
-    return words.times(plain / ours) if plain and ours else ""
+    return formatting.times(plain / ours) if plain and ours else ""
 
 
 def _plans(run: Figures) -> str:
-    shown = [f"{words.percent(plan.share)} {plan.plan}" for plan in run.plans[:PLANS_SHOWN]]
+    shown = [f"{formatting.percent(plan.share)} {plan.plan}" for plan in run.plans[:PLANS_SHOWN]]
     return "\n".join(
         shown
         + ([f"and {len(run.plans) - PLANS_SHOWN} more"] if len(run.plans) > PLANS_SHOWN else [])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Images of ten kinds of clothes, 28 x 28 grey pixels: Fashion-MNIST as Debian's package
-dataset-fashion-mnist has it, or, where that is absent, generated ones of the same shape. Which of
-the two is in `Data.name`: say it to people."""
+"""Data of the demonstration: images of ten kinds of clothes, 28 x 28 grey pixels.
+
+They are Fashion-MNIST from Debian's package dataset-fashion-mnist, or generated images of the same
+shape where that is absent. `Data.name` says which, and people must be shown it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""One rank: `python -m pliant.demo.job SETTINGS`. Trains the same model from the same start twice,
-plain DDP and then with Pliant. Rank 0 moves the network from phase to phase at the same steps in
-both, judges the model, and tells the demonstration how far it is (events)."""
+"""Program of one rank: `python -m pliant.demo.job SETTINGS`.
+
+It trains the same model from the same start twice, with plain DDP and then with Pliant. Rank 0
+moves the network from phase to phase at the same steps in both, evaluates the model, and reports
+progress as events."""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import pliant
-from pliant import lab
 from pliant.demo import data, model
 from pliant.demo.launch import EVENT
 from pliant.demo.plain_log import PlainLog
 from pliant.demo.settings import BATCH, JUDGED_IMAGES, LEARNING_RATE, MOMENTUM, PHASES, Settings
+from pliant.monitoring import lab
 
 PLAIN, PLIANT = "plain-ddp", "pliant"
 

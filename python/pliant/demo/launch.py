@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Starts the ranks, in the lab or on loopback, and passes on what rank 0 says, event by event.
-Whatever ends it, nothing stays behind."""
+"""Launcher of the demonstration's ranks, in the lab or on loopback. It passes on the events of rank
+0, and ends every process it has started."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from pliant.command import find
+from pliant.cli import find
 from pliant.demo.settings import Settings
 
 EVENT = "PLIANT-DEMO "  # begins what job.py says to us

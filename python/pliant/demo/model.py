@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A small convolutional network for images of 28 x 28, and how to judge it."""
+"""Small convolutional network for images of 28 x 28, and its evaluation."""
 
 from __future__ import annotations
 

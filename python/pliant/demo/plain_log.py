@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A run log (docs/formats/run-log.md) of plain DDP, which has no averager to write one: when steps
-ended, what the host sent, what was noted."""
+"""Run log (docs/formats/run-log.md) for plain DDP, which has no averager that would write one: step
+times, bytes that the host sent, notes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-PLAN = "gradients dense reduce=backend values=f32 fuse=bucket"  # what plain DDP does, in the words of docs/plans.md
+PLAN = "gradients dense reduce=backend values=f32 fuse=bucket"  # what plain DDP does
 
 
 class PlainLog:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""How far the two runs are: a bar each with the time left on a terminal, else a line now and then.
-On standard error."""
+"""Progress display of the two runs on standard error: bars with the time left on a terminal, plain
+lines elsewhere."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What one demonstration is: how many hosts and steps, and a network whose phases begin at given
-steps, alike for both methods.
+"""Settings of one demonstration: the number of hosts and steps, and a network whose phases begin at
+given steps, the same for both methods.
 
-The network is scaled to the model, as small models on fast emulated links would hide what large
-ones meet on real links. Plain DDP moves 2 (N-1)/N of the model's bytes in and out of each host in
-every step; `rate` of a phase is such that this takes the stated multiple of the step's compute."""
+The network is scaled to the model, because a small model on a fast emulated link would hide what a
+large one meets on a real link. Plain DDP moves 2 (N-1)/N of the model's bytes in and out of each
+host in every step; `rate` of a phase is such that this takes the stated multiple of the step's
+compute."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Prints what came out: the verdict, the table, where the rest is."""
+"""Printer of the outcome: the verdict, the table, and where the files are."""
 
 from __future__ import annotations
 

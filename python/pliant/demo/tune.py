@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The learning rate for plain DDP: `python -m pliant.demo.tune [STEPS]`. One process with the batch
-of all hosts does the same arithmetic as DDP, to rounding. Prints the final loss on held-back images
-for each rate and seed."""
+"""Search for plain DDP's learning rate: `python -m pliant.demo.tune [STEPS]`.
+
+One process with the batch of all hosts does the same arithmetic as DDP, to rounding. Prints the
+final loss on held-back images for each rate and seed."""
 
 from __future__ import annotations
 

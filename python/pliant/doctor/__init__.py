@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-"""`pliant doctor`: what is here, what will not work and why, and how to mend it. Needs neither
-torch nor the binding."""
+"""Command `pliant doctor`: checks this installation, and says what will not work, why, and how to
+mend it. Needs neither torch nor the binding."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""pliant doctor"""
+"""Command `pliant doctor`: runs all checks of this installation and prints their findings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import NoReturn
 
 from pliant.doctor import machine, network, training
 from pliant.doctor.findings import as_table, can_attach, verdict
+from pliant.tools.exit_codes import BAD_INPUT, FINE, SOMETHING_MISSING
 
-_FINE, _BAD_INPUT, _SOMETHING_MISSING = 0, 2, 6
 _FORMAT = 1
 
 
@@ -27,7 +27,7 @@ class _Parser(argparse.ArgumentParser):
                 f", did you mean '{near[0]}'?" if near else ""
             )
         print(f"pliant doctor: {message} (see pliant doctor --help)", file=sys.stderr)
-        sys.exit(_BAD_INPUT)
+        sys.exit(BAD_INPUT)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         link = network.read_link(options.link)
     except ValueError as error:
         print(f"pliant doctor: --link: {error}", file=sys.stderr)
-        return _BAD_INPUT
+        return BAD_INPUT
     print("pliant doctor: trying two ranks ...", file=sys.stderr)
     findings = [*training.check(), *machine.check(), *network.check(link)]
     if options.json:
@@ -69,4 +69,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(document, indent=1))
     else:
         print(as_table(findings, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
-    return _FINE if can_attach(findings) else _SOMETHING_MISSING
+    return FINE if can_attach(findings) else SOMETHING_MISSING

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a check found, and how a list of such is shown."""
+"""Findings of the doctor's checks, and their display as a table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is beside training: the C++ tools, MPI, and whether the lab can run."""
+"""Checks of what is beside training: the C++ tools, MPI, and whether the lab can run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from pliant import command
+from pliant import cli
 from pliant.doctor.findings import Finding, State
 
 _AREA = "tools"
@@ -41,7 +41,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str] | None:
 
 
 def _program(name: str) -> Finding:
-    path = command.find(name)
+    path = cli.find(name)
     if path is None:
         return Finding(
             _AREA,
@@ -81,7 +81,7 @@ def _own_version() -> str | None:
 
 def _lab() -> Finding:
     """By starting one host, if pliant-lab is here; else by what it would need."""
-    path = command.find("pliant-lab")
+    path = cli.find("pliant-lab")
     if path is not None:
         done = run(path, "run", "--hosts", "1", "--timeout", "20s", "--", "true")
         if done is not None and done.returncode == 0:

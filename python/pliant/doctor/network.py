@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the network of this machine does to training: which interface Gloo picks, what TCP is set
-to, which ports are opened."""
+"""Checks of this machine's network: which interface Gloo picks, the settings of TCP, which ports
+are opened."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The main job: can `pliant.attach` run? Two ranks of trial.py find out, in processes of their own,
-so that whatever is wrong with torch or the binding, be it a crash, is a finding and not the end of
-the doctor."""
+"""Check that `pliant.attach` works.
+
+Two ranks of trial.py run in processes of their own, so that even a crash in torch or the binding is
+a finding."""
 
 from __future__ import annotations
 

@@ -73,9 +73,10 @@ def look_at_binding(facts: Facts) -> bool:
 
 
 def train(rank: int, size: int, store: str) -> int:
-    import pliant
     import torch
     import torch.distributed as dist
+
+    import pliant
 
     dist.init_process_group(
         "gloo", init_method=f"file://{store}", rank=rank, world_size=size, timeout=_PATIENCE

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What every chart has in common: a figure for plotly as plain data, its look, and colours that
-colour-blind people tell apart."""
+"""Parts that all charts share: a figure for plotly as plain data, axes, and colours that
+colour-blind people can tell apart."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pliant.report import words
 from pliant.runlog import RunLog, Step
+from pliant.tools import formatting
 
 Trace = dict[str, Any]
 Calm = Callable[[Sequence[float | None], int], list[float | None]]
@@ -67,11 +67,11 @@ class Section:
 
 def escaped(text: str) -> str:
     """Plotly reads a little HTML in names and labels: none of it may come from a log."""
-    return html.escape(words.plain(text), quote=False)
+    return html.escape(formatting.plain(text), quote=False)
 
 
 def run_name(log: RunLog) -> str:
-    return escaped(words.short(words.plain(log.header.name)))
+    return escaped(formatting.short(formatting.plain(log.header.name)))
 
 
 def look(index: int) -> tuple[str, str, str]:
@@ -194,7 +194,7 @@ def size_axis(title: str, values: Sequence[float]) -> dict[str, Any]:
         type="log",
         range=[(low - spare) * math.log10(2), (high + spare) * math.log10(2)],
         tickvals=[2**mark for mark in marks],
-        ticktext=[words.size(2**mark) for mark in marks],
+        ticktext=[formatting.size(2**mark) for mark in marks],
     )
 
 
@@ -245,7 +245,7 @@ def phase_marks(phases: Sequence[tuple[float, str]]) -> dict[str, Any]:
             "y": 1,
             "yanchor": "bottom",
             "xanchor": "left",
-            "text": escaped(words.short(name, 18)),
+            "text": escaped(formatting.short(name, 18)),
             "showarrow": False,
             "font": {"size": 11, "color": "#52606d"},
         }

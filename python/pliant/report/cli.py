@@ -1,49 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""`pliant report`: options in, files out."""
+"""Command `pliant report`: reads run logs and writes a page, a picture, a trace or tables."""
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn
 
 from pliant import runlog
 from pliant.report import figures as figures_of
-from pliant.report import files, markdown, picture, scalars, trace, verdict, words
+from pliant.report import files, markdown, picture, scalars, trace, verdict
 from pliant.report import truth as truth_log
 from pliant.report.figures import Comparison, Figures
 from pliant.report.truth import Truth
 from pliant.runlog import RunLog
+from pliant.tools import formatting
+from pliant.tools.arguments import BadInput, Parser
+from pliant.tools.exit_codes import BAD_INPUT, FINE, SOMETHING_MISSING
 
-FINE, BAD_INPUT, SOMETHING_MISSING = 0, 2, 6
 NAME = "pliant report"
-
-
-class BadInput(ValueError):
-    """What somebody typed cannot be."""
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, and which option may have been meant."""
-
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(message)
-
-    def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        options, rest = self.parse_known_args(list(words))
-        for word in rest:
-            near = difflib.get_close_matches(word.split("=")[0], self._option_string_actions, 1)
-            raise BadInput(
-                f"unknown option '{word}'"
-                + (f"; did you mean {near[0]}?" if near else f"; see {self.prog} --help")
-            )
-        return options
 
 
 def parser() -> Parser:
@@ -98,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _complain(text: str, code: int) -> int:
-    print(f"{NAME}: {words.plain(text)}", file=sys.stderr)
+    print(f"{NAME}: {formatting.plain(text)}", file=sys.stderr)
     return code
 
 
@@ -168,7 +147,7 @@ def _write(
         scalars.write(logs, Path(options.tensorboard))
     for written in (options.output, options.trace, options.png, options.tensorboard):
         if written:
-            print(f"{NAME}: wrote {words.plain(written)}", file=sys.stderr)
+            print(f"{NAME}: wrote {formatting.plain(written)}", file=sys.stderr)
 
 
 def _printed(options: argparse.Namespace, figures: list[Figures], comparison: Comparison) -> str:

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Exchanges: predicted against seen, bytes, gain, residual."""
+"""Charts of exchanges: predicted and measured times, bytes, gain, residual."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-from pliant.report import words
 from pliant.report.chart import (
     Chart,
     Section,
@@ -23,7 +22,8 @@ from pliant.report.chart import (
     thinned,
 )
 from pliant.report.training_charts import hover
-from pliant.runlog import RunLog, Step
+from pliant.runlog import RunLog, Step, plan_text
+from pliant.tools import formatting
 
 
 def predictions(logs: Sequence[RunLog]) -> Section:
@@ -40,14 +40,14 @@ def _prediction(log: RunLog, index: int, runs: int) -> Chart:
     chart = Chart(
         f"prediction-{index}",
         "Predicted against seen"
-        + (f": {words.short(words.plain(log.header.name))}" if runs > 1 else ""),
+        + (f": {formatting.short(formatting.plain(log.header.name))}" if runs > 1 else ""),
         "A point is a step; both scales are logarithmic.",
         empty="No step of this log has both a predicted and a seen time of its exchanges.",
     )
     steps = thinned([step for step in log.steps if step.predicted and step.seen])
-    for name in dict.fromkeys(words.scheme(step.plan) for step in steps):
+    for name in dict.fromkeys(plan_text.scheme(step.plan) for step in steps):
         colour, symbol = scheme_look(name)
-        mine = [step for step in steps if words.scheme(step.plan) == name]
+        mine = [step for step in steps if plan_text.scheme(step.plan) == name]
         chart.traces.append(
             {
                 "type": "scatter",
@@ -75,8 +75,8 @@ def _prediction(log: RunLog, index: int, runs: int) -> Chart:
             }
         )
     chart.layout = layout(
-        log_axis("predicted", drawn(chart.traces, "x"), words.duration),
-        log_axis("seen", drawn(chart.traces), words.duration),
+        log_axis("predicted", drawn(chart.traces, "x"), formatting.duration),
+        log_axis("seen", drawn(chart.traces), formatting.duration),
     )
     return chart
 
@@ -85,7 +85,7 @@ def _over_time(log: RunLog, index: int, runs: int) -> Chart:
     chart = Chart(
         f"prediction-over-time-{index}",
         "Predicted and seen over time"
-        + (f": {words.short(words.plain(log.header.name))}" if runs > 1 else ""),
+        + (f": {formatting.short(formatting.plain(log.header.name))}" if runs > 1 else ""),
         "Where the two part, the network has changed and the model has not noticed yet.",
         empty="No step of this log has both a predicted and a seen time of its exchanges.",
     )
@@ -115,7 +115,7 @@ def _over_time(log: RunLog, index: int, runs: int) -> Chart:
         ]
     chart.layout = layout(
         axis("time (s)", rangemode="tozero"),
-        log_axis("time on the wire", drawn(chart.traces), words.duration),
+        log_axis("time on the wire", drawn(chart.traces), formatting.duration),
     )
     return chart
 
@@ -138,7 +138,7 @@ def _bytes(logs: Sequence[RunLog]) -> Chart:
         steps = [step for step in thinned(log.steps) if step.bytes]
         sizes += [step.bytes for step in steps]
         if steps:
-            texts = [f"{words.size(step.bytes)}<br>{hover(step)}" for step in steps]
+            texts = [f"{formatting.size(step.bytes)}<br>{hover(step)}" for step in steps]
             chart.traces += raw_and_calm(
                 run_name(log),
                 [step.t for step in steps],
@@ -183,7 +183,7 @@ def _bytes_so_far(logs: Sequence[RunLog]) -> Chart:
         chart.traces.append(
             trace
             | {
-                "text": [words.size(value) for value in y],
+                "text": [formatting.size(value) for value in y],
                 "hovertemplate": "%{text}<extra>%{fullData.name}</extra>",
             }
         )
@@ -194,7 +194,7 @@ def _bytes_so_far(logs: Sequence[RunLog]) -> Chart:
             "bytes so far",
             rangemode="tozero",
             tickvals=marks,
-            ticktext=[words.size(mark) for mark in marks],
+            ticktext=[formatting.size(mark) for mark in marks],
         ),
     )
     return chart

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The figures of the summary: what `--json` prints and every sentence and table is made of."""
+"""Figures of a run: what `--json` prints, and what every sentence and table is made of."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
-from pliant.report import words
 from pliant.report.truth import Truth
-from pliant.runlog import Note, RunLog, Step
+from pliant.runlog import Note, RunLog, Step, plan_text
+from pliant.tools import formatting
 
 # A step that computes for more than this many times the median is a pause: an evaluation, a
 # checkpoint, the first step's set-up. Only this rank's own time counts, so a slow network never
@@ -149,7 +149,7 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
     latency_error, rate_error = _link_errors(log, truth)
     sent = sum(step.bytes for step in steps)
     return Figures(
-        name=words.plain(header.name),
+        name=formatting.plain(header.name),
         file=str(log.path),
         rank=header.rank,
         world=header.world,
@@ -201,7 +201,7 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
 
 def shares(steps: Sequence[Step]) -> list[PlanShare]:
     """Plans by falling share of the steps."""
-    counts = Counter(words.label(step.plan) for step in steps)
+    counts = Counter(plan_text.label(step.plan) for step in steps)
     return [PlanShare(plan, count, count / len(steps)) for plan, count in counts.most_common()]
 
 
@@ -209,7 +209,7 @@ def noted(notes: Sequence[Note]) -> dict[str, Noted]:
     series: dict[str, list[float]] = {}
     for note in notes:
         for name, value in note.values.items():
-            series.setdefault(words.plain(name), []).append(value)
+            series.setdefault(formatting.plain(name), []).append(value)
     return {name: _noted(values) for name, values in series.items()}
 
 
@@ -226,9 +226,9 @@ def phases(log: RunLog, truth: Truth | None) -> list[tuple[float, str]]:
     """Moments of the log and the phase that begins there: as the job noted them, else as the lab
     did."""
     if log.phases or truth is None:
-        return [(phase.t, words.plain(phase.name)) for phase in log.phases]
+        return [(phase.t, formatting.plain(phase.name)) for phase in log.phases]
     moments = [
-        (max(0.0, mono - log.header.mono), words.plain(name))
+        (max(0.0, mono - log.header.mono), formatting.plain(name))
         for mono, name in truth.phases
         if mono - log.header.mono <= log.seconds
     ]
@@ -300,7 +300,7 @@ def compare(logs: Sequence[RunLog], figures: Sequence[Figures]) -> Comparison:
     goals = []
     for log, curve in zip(logs, curves, strict=True):
         t, step, _ = next(point for point in curve if point[2] <= target)
-        goals.append(Goal(words.plain(log.header.name), t, step))
+        goals.append(Goal(formatting.plain(log.header.name), t, step))
     base = goals[0].seconds
     return Comparison(
         name,
@@ -327,7 +327,7 @@ def _smooth(notes: Sequence[Note], name: str, sign: float) -> list[tuple[float, 
         (note.t, note.step, sign * note.values[key])
         for note in notes
         for key in note.values
-        if words.plain(key) == name
+        if formatting.plain(key) == name
     ]
     points = [point for point in points if math.isfinite(point[2])]
     window = max(1, min(20, len(points) // 20))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Files appear whole or not at all."""
+"""Writer of files that appear whole or not at all."""
 
 from __future__ import annotations
 

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""The summary as Markdown: the verdict, then the figures of all runs side by side."""
+"""Summary of runs as Markdown: the verdict, then the figures of all runs side by side."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from pliant.report import tables, verdict, words
+from pliant.report import tables, verdict
 from pliant.report.figures import Comparison, Figures
+from pliant.tools import formatting
 
 
 def escaped(text: str) -> str:
     """Shown as it is, whatever Markdown or HTML would make of it."""
-    return re.sub(r"([\\`*_{}\[\]<>#|~!$&])", r"\\\1", words.plain(text))
+    return re.sub(r"([\\`*_{}\[\]<>#|~!$&])", r"\\\1", formatting.plain(text))
 
 
 def summary(figures: Sequence[Figures], comparison: Comparison) -> str:

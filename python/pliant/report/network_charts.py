@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The network, what was known about it, and which plan was in force."""
+"""Charts of the network: its true state, the estimates, and the plan in force."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 
-from pliant.report import words
 from pliant.report.chart import (
     TRUTH,
     Chart,
@@ -25,8 +24,8 @@ from pliant.report.chart import (
 )
 from pliant.report.figures import phases
 from pliant.report.truth import State, Truth
-from pliant.runlog import Link, RunLog, Step
-
+from pliant.runlog import Link, RunLog, Step, plan_text
+from pliant.tools import formatting
 
 MARKS = (0.001, 0.01, 0.1, 0.3, 1, 3, 10, 30, 100)  # densities in percent
 
@@ -55,7 +54,7 @@ def links(logs: Sequence[RunLog], truth: Truth | None) -> Section:
 
 
 def _of(log: RunLog, runs: int) -> str:
-    return f": {words.short(words.plain(log.header.name))}" if runs > 1 else ""
+    return f": {formatting.short(formatting.plain(log.header.name))}" if runs > 1 else ""
 
 
 def true_points(
@@ -112,7 +111,7 @@ def _plan(log: RunLog, truth: Truth | None, index: int, runs: int) -> Chart:
         return chart
     background = _background(log, truth, steps)
     traces = []
-    for name in dict.fromkeys(words.scheme(step.plan) for step in steps):
+    for name in dict.fromkeys(plan_text.scheme(step.plan) for step in steps):
         traces.append(_scheme(name, steps))
     densities = [value for trace in traces for value in trace["y"] if value is not None]
     low = math.log10(min(densities, default=1.0)) - 0.35
@@ -131,7 +130,7 @@ def _plan(log: RunLog, truth: Truth | None, index: int, runs: int) -> Chart:
         side="left",
     )
     rate = log_axis(
-        "rate", background["y"], words.rate, side="right", showgrid=False, color="#7b8794"
+        "rate", background["y"], formatting.rate, side="right", showgrid=False, color="#7b8794"
     )
     rate["range"][0] -= 0.3  # the slowest has some height, too
     chart.layout = layout(
@@ -145,13 +144,14 @@ def _plan(log: RunLog, truth: Truth | None, index: int, runs: int) -> Chart:
 
 def _scheme(name: str, steps: Sequence[Step]) -> Trace:
     colour, symbol = scheme_look(name)
-    mine = [words.scheme(step.plan) == name for step in steps]
+    mine = [plan_text.scheme(step.plan) == name for step in steps]
     return {
         "type": "scatter",
         "name": name,
         "x": [step.t for step in steps],
         "y": [
-            words.density(step.plan) if own else None for step, own in zip(steps, mine, strict=True)
+            plan_text.density(step.plan) if own else None
+            for step, own in zip(steps, mine, strict=True)
         ],
         "mode": "lines+markers",
         "line": {"color": colour, "width": 2, "shape": "hv"},
@@ -165,7 +165,7 @@ def _scheme(name: str, steps: Sequence[Step]) -> Trace:
 def _folded(plan: str) -> str:
     """In lines that fit a small screen."""
     lines, line = [], ""
-    for word in words.plain(plan).split(" "):
+    for word in formatting.plain(plan).split(" "):
         if len(line) + len(word) > 36:
             lines.append(line)
             line = ""
@@ -206,7 +206,7 @@ def _link(log: RunLog, truth: Truth | None, index: int, runs: int, what: str) ->
             }
         )
     y_axis = (
-        log_axis("bandwidth", drawn(chart.traces), words.rate)
+        log_axis("bandwidth", drawn(chart.traces), formatting.rate)
         if is_rate
         else seconds_axis("latency", rangemode="tozero")
     )

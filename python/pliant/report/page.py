@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The page: one file that asks nothing of any network. Whatever comes from a log is escaped on its
-way in, and a policy in the page itself allows the two scripts that are ours, by their hashes, and
-no other."""
+"""Page of a report: one HTML file that loads nothing from any network.
+
+All text from a log is escaped. A policy in the page allows its own two scripts, by their hashes,
+and no other."""
 
 from __future__ import annotations
 
@@ -15,11 +16,12 @@ from importlib import resources
 
 from plotly.offline import get_plotlyjs
 
-from pliant.report import exchange_charts, network_charts, tables, training_charts, verdict, words
+from pliant.report import exchange_charts, network_charts, tables, training_charts, verdict
 from pliant.report.chart import Chart, Section, look
 from pliant.report.figures import Comparison, Figures
 from pliant.report.truth import Truth
 from pliant.runlog import RunLog
+from pliant.tools import formatting
 
 
 def page(
@@ -53,7 +55,9 @@ def page(
         "<footer>Drag in a chart to enlarge a part of it, double-click to go back; click a name to hide its curve.</footer>",
     ]
     return _document(
-        " and ".join(words.short(each.name) for each in figures), "\n".join(body), _data(sections)
+        " and ".join(formatting.short(each.name) for each in figures),
+        "\n".join(body),
+        _data(sections),
     )
 
 
@@ -113,7 +117,7 @@ def _document(title: str, body: str, data: str) -> str:
 
 def _top(figures: Sequence[Figures], truth: Truth | None) -> str:
     files = ", ".join(each.file for each in figures) + (f"; truth {truth.path}" if truth else "")
-    return f'<header class="top"><strong>Pliant report</strong><span>{html.escape(words.plain(files))}</span></header>'
+    return f'<header class="top"><strong>Pliant report</strong><span>{html.escape(formatting.plain(files))}</span></header>'
 
 
 def _verdict(figures: Sequence[Figures], comparison: Comparison) -> str:
@@ -126,9 +130,9 @@ def _verdict(figures: Sequence[Figures], comparison: Comparison) -> str:
             if len(figures) > 1
             else ""
         )
-        facts = f"{words.count(each.steps, 'step')}, {words.count(each.world, 'rank')}, {words.duration(each.seconds)}"
+        facts = f"{formatting.count(each.steps, 'step')}, {formatting.count(each.world, 'rank')}, {formatting.duration(each.seconds)}"
         paragraphs.append(
-            f'<p><span class="run">{swatch}{html.escape(words.short(each.name, 80))}: {facts}</span>{html.escape(verdict.of_run(each))}</p>'
+            f'<p><span class="run">{swatch}{html.escape(formatting.short(each.name, 80))}: {facts}</span>{html.escape(verdict.of_run(each))}</p>'
         )
     return f'<div class="verdict">{"".join(paragraphs)}</div>'
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The headline chart as a PNG picture: what was noted over time, and step times under it, with the
+"""Picture of the headline chart as PNG: noted values over time, and step times below, with the
 network's phases behind.
 
 Drawn by matplotlib, which needs no browser and no display."""
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pliant.report import files, verdict, words
+from pliant.report import files, verdict
 from pliant.report.chart import (
     TRUTH,
     Calm,
@@ -28,6 +28,7 @@ from pliant.report.network_charts import true_points
 from pliant.report.training_charts import noted_names
 from pliant.report.truth import Truth
 from pliant.runlog import RunLog
+from pliant.tools import formatting
 
 DASHES = ("-", "--", ":", "-.")
 
@@ -108,7 +109,7 @@ def _headline(figures: Sequence[Figures], comparison: Comparison) -> str:
         if figures[0].steps
         else "No step was logged"
     )
-    return words.short(text, 180)
+    return formatting.short(text, 180)
 
 
 def _line(
@@ -141,12 +142,12 @@ def _noted(panel: Any, logs: Sequence[RunLog], name: str) -> None:
         _line(
             panel,
             index,
-            words.short(words.plain(log.header.name)),
+            formatting.short(formatting.plain(log.header.name)),
             [x for x, _ in points],
             [y for _, y in points],
             running_mean,
         )
-    panel.set_ylabel(words.short(words.plain(name)))
+    panel.set_ylabel(formatting.short(formatting.plain(name)))
     panel.grid(color="#e8ecf0")
 
 
@@ -158,7 +159,7 @@ def _step_times(panel: Any, logs: Sequence[RunLog], named: bool) -> None:
         _line(
             panel,
             index,
-            words.short(words.plain(log.header.name)) if named else None,
+            formatting.short(formatting.plain(log.header.name)) if named else None,
             [step.t for step in steps],
             [step.whole for step in steps],
         )
@@ -174,7 +175,7 @@ def _step_times(panel: Any, logs: Sequence[RunLog], named: bool) -> None:
             )
     if panel.lines:
         panel.set_yscale("log")
-        panel.yaxis.set_major_formatter(lambda value, _: words.duration(value))
+        panel.yaxis.set_major_formatter(lambda value, _: formatting.duration(value))
         panel.yaxis.set_minor_formatter(lambda value, _: "")
     else:
         panel.text(
@@ -198,7 +199,7 @@ def _behind(panel: Any, logs: Sequence[RunLog], truth: Truth | None, labelled: b
         panel.axvline(t, color="#7b8794", linewidth=0.8, linestyle=":")
         if labelled and name:
             panel.annotate(
-                words.short(name, 18),
+                formatting.short(name, 18),
                 (t, 1.0),
                 xycoords=("data", "axes fraction"),
                 xytext=(3, 1),

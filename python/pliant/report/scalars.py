@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""TensorBoard event files: a folder for each run, a scalar for each noted value and each figure of
-a step."""
+"""Writer of TensorBoard event files: a folder for each run, a scalar for each noted value and each
+figure of a step."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pliant.report import words
-from pliant.runlog import RunLog, Step
+from pliant.runlog import RunLog, Step, plan_text
+from pliant.tools import formatting
 
 STEP_KEYS = (
     "whole",
@@ -90,7 +90,7 @@ def write(logs: Sequence[RunLog], folder: Path) -> None:
 def _scalars(log: RunLog) -> Iterator[tuple[str, float, int, float]]:
     for note in log.notes:
         for name, value in note.values.items():
-            yield f"noted/{words.plain(name)}", value, note.step, note.t
+            yield f"noted/{formatting.plain(name)}", value, note.step, note.t
     for step in log.steps:
         for tag, figure in _of_step(step):
             if figure is not None and math.isfinite(figure):
@@ -100,7 +100,7 @@ def _scalars(log: RunLog) -> Iterator[tuple[str, float, int, float]]:
 def _of_step(step: Step) -> Iterator[tuple[str, float | None]]:
     for key in STEP_KEYS:
         yield f"step/{key}", getattr(step, key)
-    yield "plan/density_percent", words.density(step.plan)
+    yield "plan/density_percent", plan_text.density(step.plan)
     if step.link:
         yield "link/latency", step.link.latency
         yield "link/rate", step.link.rate

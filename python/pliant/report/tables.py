@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page's tables: figures of all runs side by side, decisions with reasons, facts and
+"""Tables of the page: figures of all runs side by side, decisions with reasons, facts and
 messages."""
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import shlex
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from pliant.report import words
 from pliant.report.figures import Figures
-from pliant.runlog import Candidate, Decision, Header, RunLog
+from pliant.runlog import Candidate, Decision, Header, RunLog, plan_text
+from pliant.tools import formatting
 
 # A run of days evaluates thousands of times; nobody reads that many rows.
 MOST_ROWS = 300
@@ -20,48 +20,48 @@ MOST_ROWS = 300
 def rows(figures: Figures) -> dict[str, str]:
     """The figures that people look for, by the words they look for."""
     dense = (
-        f" (dense: {words.size(figures.dense_bytes_per_step)})"
+        f" (dense: {formatting.size(figures.dense_bytes_per_step)})"
         if figures.dense_bytes_per_step
         else ""
     )
     facts = {
-        "steps": f"{figures.steps:,} in {words.duration(figures.seconds)}",
-        "time per step": words.duration(figures.step_time),
-        "of that: compute": words.duration(figures.compute),
-        "of that: exposed exchange": words.duration(figures.exposed),
-        "codec work": words.duration(figures.coding),
-        "dense would have taken": words.duration(figures.dense_step_time),
-        "less time than dense": words.times(figures.speed_up) if figures.speed_up else "-",
+        "steps": f"{figures.steps:,} in {formatting.duration(figures.seconds)}",
+        "time per step": formatting.duration(figures.step_time),
+        "of that: compute": formatting.duration(figures.compute),
+        "of that: exposed exchange": formatting.duration(figures.exposed),
+        "codec work": formatting.duration(figures.coding),
+        "dense would have taken": formatting.duration(figures.dense_step_time),
+        "less time than dense": formatting.times(figures.speed_up) if figures.speed_up else "-",
         "plans by share of steps": ", ".join(
-            f"{each.plan} ({words.percent(each.share)})" for each in figures.plans[:4]
+            f"{each.plan} ({formatting.percent(each.share)})" for each in figures.plans[:4]
         )
         or "-",
-        "prediction error (median)": words.percent(figures.prediction_error),
-        "bytes a step": words.size(figures.bytes_per_step) + dense,
-        "bytes in all": f"{words.size(figures.bytes)}, control records {words.size(figures.control_bytes)}",
-        "link, last estimate": f"{words.rate(figures.rate)}, {words.duration(figures.latency)}"
+        "prediction error (median)": formatting.percent(figures.prediction_error),
+        "bytes a step": formatting.size(figures.bytes_per_step) + dense,
+        "bytes in all": f"{formatting.size(figures.bytes)}, control records {formatting.size(figures.control_bytes)}",
+        "link, last estimate": f"{formatting.rate(figures.rate)}, {formatting.duration(figures.latency)}"
         if figures.rate
         else "-",
-        "gain, updated fraction": f"{words.number(figures.gain)}, {words.percent(figures.updated)}"
+        "gain, updated fraction": f"{formatting.number(figures.gain)}, {formatting.percent(figures.updated)}"
         if figures.gain is not None
         else "-",
-        "decisions": f"{figures.decisions}: {words.count(figures.changes, 'change')}, {words.count(figures.trials, 'trial')}",
+        "decisions": f"{figures.decisions}: {formatting.count(figures.changes, 'change')}, {formatting.count(figures.trials, 'trial')}",
         "void exchanges, warnings": f"{figures.voids}, {figures.warnings}",
     }
     if figures.rate_error is not None or figures.latency_error is not None:
         facts["estimate off the truth (median)"] = (
-            f"rate {words.percent(figures.rate_error)}, latency {words.percent(figures.latency_error)}"
+            f"rate {formatting.percent(figures.rate_error)}, latency {formatting.percent(figures.latency_error)}"
         )
     if figures.pauses:
         facts["pauses, not counted"] = (
-            f"{figures.pauses}, {words.duration(figures.pause_seconds)} in all"
+            f"{figures.pauses}, {formatting.duration(figures.pause_seconds)} in all"
         )
     for name, noted in list(figures.notes.items())[:6]:
         diverged = (
-            f"; {words.count(noted.not_finite, 'time')} not finite" if noted.not_finite else ""
+            f"; {formatting.count(noted.not_finite, 'time')} not finite" if noted.not_finite else ""
         )
-        facts[f"{words.short(name)}: last (smallest, largest)"] = (
-            f"{words.number(noted.last)} ({words.number(noted.smallest)}, {words.number(noted.largest)}){diverged}"
+        facts[f"{formatting.short(name)}: last (smallest, largest)"] = (
+            f"{formatting.number(noted.last)} ({formatting.number(noted.smallest)}, {formatting.number(noted.largest)}){diverged}"
         )
     return facts
 
@@ -77,7 +77,7 @@ def figures(runs: Sequence[Figures]) -> str:
         half = (len(lines) + 1) // 2
         table = f'<div class="grid">{_card(lines[:half])}{_card(lines[half:])}</div>'
     else:
-        head = "".join(f"<th>{html.escape(words.short(each.name))}</th>" for each in runs)
+        head = "".join(f"<th>{html.escape(formatting.short(each.name))}</th>" for each in runs)
         table = _card(lines, f"<thead><tr><th></th>{head}</tr></thead>")
     return table + "".join(_phases(each, len(runs)) for each in runs if each.phases)
 
@@ -98,7 +98,7 @@ def _cells(texts: Sequence[str]) -> str:
 
 
 def _phases(run: Figures, runs: int) -> str:
-    title = "By phase of the network" + (f": {words.short(run.name)}" if runs > 1 else "")
+    title = "By phase of the network" + (f": {formatting.short(run.name)}" if runs > 1 else "")
     truth = any(each.rate_true is not None or each.latency_true is not None for each in run.phases)
     head = [
         "phase",
@@ -112,16 +112,16 @@ def _phases(run: Figures, runs: int) -> str:
     for each in run.phases:
         cells = [
             each.phase or "-",
-            words.duration(each.begin),
+            formatting.duration(each.begin),
             f"{each.steps:,}",
-            words.duration(each.step_time),
-            words.duration(each.dense_step_time),
+            formatting.duration(each.step_time),
+            formatting.duration(each.dense_step_time),
             each.plan or "-",
         ]
         cells += (
             [
-                words.rate(each.rate_true) if each.rate_true else "unlimited",
-                words.duration(each.latency_true),
+                formatting.rate(each.rate_true) if each.rate_true else "unlimited",
+                formatting.duration(each.latency_true),
             ]
             if truth
             else []
@@ -137,7 +137,9 @@ def decisions(logs: Sequence[RunLog]) -> str:
 
 def _decisions_of(log: RunLog, runs: int) -> str:
     title = (
-        f"<h3>{html.escape(words.short(words.plain(log.header.name), 80))}</h3>" if runs > 1 else ""
+        f"<h3>{html.escape(formatting.short(formatting.plain(log.header.name), 80))}</h3>"
+        if runs > 1
+        else ""
     )
     if not log.decisions:
         return (
@@ -147,7 +149,7 @@ def _decisions_of(log: RunLog, runs: int) -> str:
     moved = [pair for pair in pairs if pair[1] != "kept"]
     kept = [pair for pair in pairs if pair[1] == "kept"]
     more = (
-        f"<details><summary>{words.count(len(kept), 'evaluation')} that kept the plan</summary>{_decision_table(kept)}</details>"
+        f"<details><summary>{formatting.count(len(kept), 'evaluation')} that kept the plan</summary>{_decision_table(kept)}</details>"
         if kept
         else ""
     )
@@ -168,25 +170,25 @@ def _decision(decision: Decision, move: str) -> str:
     style = " changed" if move == "changed" else ""
     chosen = decision.chosen
     before = (
-        f"<br><span class='tag'>from</span> {html.escape(words.label(decision.before))}"
+        f"<br><span class='tag'>from</span> {html.escape(plan_text.label(decision.before))}"
         if decision.before and decision.before != decision.plan
         else ""
     )
     front = _front(decision) if decision.front or decision.inputs else ""
-    reason = html.escape(words.plain(decision.reason))
+    reason = html.escape(formatting.plain(decision.reason))
     return (
-        f'<tr><td class="number">{decision.step:,}</td><td class="number">{words.duration(decision.t)}</td><td><span class="tag{style}">{move}</span></td>'
-        f'<td class="reason"><code>{html.escape(words.plain(decision.plan))}</code>{before}<br>{reason}{front}</td>'
-        f'<td class="number">{words.duration(chosen.step) if chosen else "-"}</td><td class="number">{words.number(chosen.efficiency) if chosen else "-"}</td></tr>'
+        f'<tr><td class="number">{decision.step:,}</td><td class="number">{formatting.duration(decision.t)}</td><td><span class="tag{style}">{move}</span></td>'
+        f'<td class="reason"><code>{html.escape(formatting.plain(decision.plan))}</code>{before}<br>{reason}{front}</td>'
+        f'<td class="number">{formatting.duration(chosen.step) if chosen else "-"}</td><td class="number">{formatting.number(chosen.efficiency) if chosen else "-"}</td></tr>'
     )
 
 
 def _front(decision: Decision) -> str:
     """What it beat: the front, folded."""
-    counted = f" of {words.count(decision.candidates, 'plan')}" if decision.candidates else ""
+    counted = f" of {formatting.count(decision.candidates, 'plan')}" if decision.candidates else ""
     head = '<tr><th>plan</th><th class="number">step</th><th class="number">exchange</th><th class="number">efficiency</th><th class="number">bytes</th></tr>'
     inputs = (
-        f"<p><code>{html.escape(words.plain(decision.inputs))}</code></p>"
+        f"<p><code>{html.escape(formatting.plain(decision.inputs))}</code></p>"
         if decision.inputs
         else ""
     )
@@ -201,13 +203,13 @@ def _front(decision: Decision) -> str:
 def _candidate(each: Candidate, taken: str) -> str:
     mark = " <span class='tag changed'>taken</span>" if each.plan == taken else ""
     figures = (
-        words.duration(each.step),
-        words.duration(each.exchange),
-        words.number(each.efficiency),
-        words.size(each.bytes),
+        formatting.duration(each.step),
+        formatting.duration(each.exchange),
+        formatting.number(each.efficiency),
+        formatting.size(each.bytes),
     )
     return (
-        f"<tr><td>{html.escape(words.label(each.plan))}{mark}</td>"
+        f"<tr><td>{html.escape(plan_text.label(each.plan))}{mark}</td>"
         + "".join(f'<td class="number">{figure}</td>' for figure in figures)
         + "</tr>"
     )
@@ -224,10 +226,10 @@ def _run(log: RunLog) -> str:
         "started": _moment(header.started),
         "ended": "the log has no end: the run goes on, or was killed"
         if end is None
-        else f"{end.status} after {words.duration(end.t)}"
+        else f"{end.status} after {formatting.duration(end.t)}"
         + (f": {end.error}" if end.error else ""),
         "rank, ranks, lanes": f"{header.rank}, {header.world}, {header.lanes}",
-        "parameters": f"{header.parameters:,} in {words.count(len(header.buckets), 'bucket')}",
+        "parameters": f"{header.parameters:,} in {formatting.count(len(header.buckets), 'bucket')}",
         "layout": header.layout,
         "optimizer": header.optimizer or "not known",
         "versions": ", ".join(f"{name} {version}" for name, version in header.versions.items()),
@@ -235,10 +237,10 @@ def _run(log: RunLog) -> str:
         "command": _command(header),
     }
     body = "".join(
-        f'<tr><th scope="row">{name}</th><td>{html.escape(words.plain(value))}</td></tr>'
+        f'<tr><th scope="row">{name}</th><td>{html.escape(formatting.plain(value))}</td></tr>'
         for name, value in facts.items()
     )
-    return f'<div class="card figures"><h3>{html.escape(words.short(words.plain(header.name), 80))}</h3><table><tbody>{body}</tbody></table>{_messages(log)}</div>'
+    return f'<div class="card figures"><h3>{html.escape(formatting.short(formatting.plain(header.name), 80))}</h3><table><tbody>{body}</tbody></table>{_messages(log)}</div>'
 
 
 def _command(header: Header) -> str:
@@ -256,7 +258,7 @@ def _messages(log: RunLog) -> str:
     if not log.messages:
         return ""
     lines = "".join(
-        f'<tr><td class="number">{words.duration(each.t)}</td><td>{html.escape(words.plain(each.level))}</td><td class="reason">{html.escape(words.plain(each.text))}</td></tr>'
+        f'<tr><td class="number">{formatting.duration(each.t)}</td><td>{html.escape(formatting.plain(each.level))}</td><td class="reason">{html.escape(formatting.plain(each.text))}</td></tr>'
         for each in log.messages[:MOST_ROWS]
     )
-    return f"<details open><summary>{words.count(len(log.messages), 'message')}</summary><div class='scroll'><table><tbody>{lines}</tbody></table></div></details>"
+    return f"<details open><summary>{formatting.count(len(log.messages), 'message')}</summary><div class='scroll'><table><tbody>{lines}</tbody></table></div></details>"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A trace for Perfetto or chrome://tracing: a rank is a process, its training thread and its lanes
-are threads.
+"""Trace of a run for Perfetto or chrome://tracing: a rank is a process, its training thread and its
+lanes are threads.
 
 A log says how long a step took and when its exchanges began, but not when the step did. Steps
 follow each other without a gap, so one moment places them all: the latest at which no step ends
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pliant.report import words
-from pliant.runlog import RunLog, Step
+from pliant.runlog import RunLog, Step, plan_text
+from pliant.tools import formatting
 
 Event = dict[str, Any]
 TRAINING = 0  # the thread's number; lane n is n + 1
@@ -90,7 +90,7 @@ def _names(log: RunLog, pid: int) -> list[Event]:
         "ph": "M",
         "pid": pid,
         "name": "process_name",
-        "args": {"name": f"{words.plain(log.header.name)}, rank {log.header.rank}"},
+        "args": {"name": f"{formatting.plain(log.header.name)}, rank {log.header.rank}"},
     }
     return [
         process,
@@ -144,7 +144,7 @@ def _steps(log: RunLog, pid: int, shift: float) -> list[Event]:
         out.append(
             {"ph": "C", "pid": pid, "name": "bytes a step", "ts": ts, "args": {"bytes": step.bytes}}
         )
-        if (density := words.density(step.plan)) is not None:
+        if (density := plan_text.density(step.plan)) is not None:
             out.append(
                 {
                     "ph": "C",
@@ -210,18 +210,18 @@ def _exchanges(log: RunLog, pid: int, shift: float) -> list[Event]:
 def _moments(log: RunLog, pid: int, shift: float) -> list[Event]:
     """Changes of plan, phases, messages."""
     moments = [
-        (each.t, f"plan: {words.label(each.plan)}", {"plan": each.plan, "reason": each.reason})
+        (each.t, f"plan: {plan_text.label(each.plan)}", {"plan": each.plan, "reason": each.reason})
         for each, move in zip(log.decisions, log.moves(), strict=True)
         if move != "kept"
     ]
     moments += [
-        (each.t, f"phase: {words.plain(each.name)}", {"step": str(each.step)})
+        (each.t, f"phase: {formatting.plain(each.name)}", {"step": str(each.step)})
         for each in log.phases
     ]
     moments += [
         (
             each.t,
-            f"{words.plain(each.level)}: {words.short(words.plain(each.text))}",
+            f"{formatting.plain(each.level)}: {formatting.short(formatting.plain(each.text))}",
             {"text": each.text},
         )
         for each in log.messages

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What the job noted, and where its time went."""
+"""Charts of training: the values that the job noted, and where the time of its steps went."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pliant.report import words
 from pliant.report.chart import (
     LEGEND,
     Chart,
@@ -25,7 +24,8 @@ from pliant.report.chart import (
     thinned,
 )
 from pliant.report.figures import is_pause, usual_compute
-from pliant.runlog import RunLog, Step
+from pliant.runlog import RunLog, Step, plan_text
+from pliant.tools import formatting
 
 # Values beyond these are named in words.
 MOST_VALUES = 4
@@ -48,14 +48,14 @@ def noted(logs: Sequence[RunLog]) -> Section:
     if len(names) > MOST_VALUES:
         text += (
             " Not drawn: "
-            + ", ".join(words.short(words.plain(name)) for name in names[MOST_VALUES:])
+            + ", ".join(formatting.short(formatting.plain(name)) for name in names[MOST_VALUES:])
             + "."
         )
     return Section("Training", text, charts)
 
 
 def _against(logs: Sequence[RunLog], name: str, number: int, what: str) -> Chart:
-    shown = words.short(words.plain(name))
+    shown = formatting.short(formatting.plain(name))
     chart = Chart(
         id=f"noted-{number}-{what}",
         title=f"{shown[:1].upper()}{shown[1:]} against {what}",
@@ -98,7 +98,7 @@ def step_times(logs: Sequence[RunLog]) -> Section:
 
 
 def hover(step: Step) -> str:
-    return f"step {step.step}, {words.duration(step.whole)}<br>{escaped(words.label(step.plan))}"
+    return f"step {step.step}, {formatting.duration(step.whole)}<br>{escaped(plan_text.label(step.plan))}"
 
 
 def _against_dense(logs: Sequence[RunLog]) -> Chart:
@@ -149,21 +149,36 @@ def _against_dense(logs: Sequence[RunLog]) -> Chart:
             )
     chart.layout = layout(
         axis("time (s)", rangemode="tozero"),
-        log_axis("step time", drawn(chart.traces), words.duration),
+        log_axis("step time", drawn(chart.traces), formatting.duration),
     )
     return chart
 
 
 def _parts(log: RunLog, index: int, runs: int) -> tuple[Chart, float]:
-    """The parts add up to the step: codec work beside compute, in a lane, is no part, and is a line
-    of its own."""
+    title = "Step time by parts" + (
+        f": {formatting.short(formatting.plain(log.header.name))}" if runs > 1 else ""
+    )
+    chart = Chart(
+        f"parts-{index}",
+        title,
+        "Compute is this rank's own time; exposed exchange is waiting that nothing hid; codec is select, encode and decode.",
+        _part_traces(log),
+        layout(
+            axis("time (s)", rangemode="tozero"),
+            seconds_axis("step time"),
+            hovermode="x unified",
+            legend=LEGEND | {"traceorder": "normal"},
+        ),
+        empty="No step in this log says what its time went into.",
+    )
+    return chart, _top(log)
+
+
+def _part_traces(log: RunLog) -> list[Trace]:
+    """The parts add up to the step. Codec work in a lane, beside compute, is a line of its own."""
     steps = thinned([step for step in log.steps if step.whole is not None])
-    inside = [
-        step.coding if words.keys_of(step.plan).get("kind") == "updates" else 0.0 for step in steps
-    ]
-    beside = [
-        None if words.keys_of(step.plan).get("kind") == "updates" else step.coding for step in steps
-    ]
+    inside = [step.coding if plan_text.is_updates(step.plan) else 0.0 for step in steps]
+    beside = [None if plan_text.is_updates(step.plan) else step.coding for step in steps]
     x = [step.t for step in steps]
     layers = [
         ("compute", [step.compute for step in steps], "#56B4E9"),
@@ -196,23 +211,7 @@ def _parts(log: RunLog, index: int, runs: int) -> tuple[Chart, float]:
                 "hovertemplate": "%{y:.3~s}s<extra>codec, in a lane</extra>",
             }
         )
-    title = "Step time by parts" + (
-        f": {words.short(words.plain(log.header.name))}" if runs > 1 else ""
-    )
-    chart = Chart(
-        f"parts-{index}",
-        title,
-        "Compute is this rank's own time; exposed exchange is waiting that nothing hid; codec is select, encode and decode.",
-        traces,
-        layout(
-            axis("time (s)", rangemode="tozero"),
-            seconds_axis("step time"),
-            hovermode="x unified",
-            legend=LEGEND | {"traceorder": "normal"},
-        ),
-        empty="No step in this log says what its time went into.",
-    )
-    return chart, _top(log)
+    return traces
 
 
 def _top(log: RunLog) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads the lab's truth log (docs/formats/lab-truth.md): what the network really was, as the
+"""Reader of the lab's truth log (docs/formats/lab-truth.md): the real state of the network, as the
 slowest path between any two hosts."""
 
 from __future__ import annotations

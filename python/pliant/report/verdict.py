@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The verdict in words."""
+"""Verdict on runs, in sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pliant.report import words
 from pliant.report.figures import Comparison, Figures
+from pliant.tools import formatting
 
 # Closer than this is no difference worth a word.
 ALIKE = 0.05
@@ -22,11 +22,11 @@ def of_run(figures: Figures) -> str:
     else:
         parts = [against_dense(figures)]
         top = figures.plans[0]
-        parts.append(f"{words.percent(top.share)} of steps used {top.plan}")
+        parts.append(f"{formatting.percent(top.share)} of steps used {top.plan}")
         parts.append(
             "nothing was predicted"
             if figures.prediction_error is None
-            else f"prediction error {words.percent(figures.prediction_error)}"
+            else f"prediction error {formatting.percent(figures.prediction_error)}"
         )
     sentence = "; ".join(parts) + "."
     return f"{sentence} {ending}" if (ending := _ending(figures)) else sentence
@@ -39,19 +39,23 @@ def _plainly_dense(figures: Figures) -> bool:
 
 def against_dense(figures: Figures) -> str:
     if _plainly_dense(figures):
-        return f"{words.duration(figures.step_time)} per step, all of them dense"
+        return f"{formatting.duration(figures.step_time)} per step, all of them dense"
     if figures.speed_up is None:
-        return f"{words.duration(figures.step_time)} per step; what dense would have taken was not predicted"
+        return f"{formatting.duration(figures.step_time)} per step; what dense would have taken was not predicted"
     if abs(figures.speed_up - 1) <= ALIKE:
         return "As much time per step as dense would have taken"
     if figures.speed_up > 1:
-        return f"{words.times(figures.speed_up)} less time per step than dense would have taken"
-    return f"{words.times(1 / figures.speed_up)} more time per step than dense would have taken"
+        return (
+            f"{formatting.times(figures.speed_up)} less time per step than dense would have taken"
+        )
+    return (
+        f"{formatting.times(1 / figures.speed_up)} more time per step than dense would have taken"
+    )
 
 
 def _ending(figures: Figures) -> str:
     if figures.status == "failed":
-        return f"The run failed: {words.short(words.plain(figures.error or 'no reason was logged'), 300)}"
+        return f"The run failed: {formatting.short(formatting.plain(figures.error or 'no reason was logged'), 300)}"
     return (
         "The log has no end: the run goes on, or was killed."
         if figures.status == "unfinished"
@@ -66,12 +70,12 @@ def of_comparison(comparison: Comparison, figures: Sequence[Figures]) -> list[st
     for index in range(1, len(figures)):
         each, sooner, faster = figures[index], comparison.sooner[index], comparison.faster[index]
         if sooner is not None and comparison.value is not None and comparison.target is not None:
-            goal = f"{each.name} reached {comparison.value} {words.number(comparison.target)} in {words.duration(comparison.goals[index].seconds)}"
+            goal = f"{each.name} reached {comparison.value} {formatting.number(comparison.target)} in {formatting.duration(comparison.goals[index].seconds)}"
             sentences.append(
-                f"{goal}, {first.name} in {words.duration(comparison.goals[0].seconds)}: {_ratio(sooner, 'sooner', 'later')}."
+                f"{goal}, {first.name} in {formatting.duration(comparison.goals[0].seconds)}: {_ratio(sooner, 'sooner', 'later')}."
             )
         elif faster is not None:
-            times = f"{each.name} took {words.duration(each.step_time)} per step, {first.name} {words.duration(first.step_time)}"
+            times = f"{each.name} took {formatting.duration(each.step_time)} per step, {first.name} {formatting.duration(first.step_time)}"
             sentences.append(f"{times}: {_ratio(faster, 'less', 'more')}.")
     return sentences
 
@@ -79,4 +83,8 @@ def of_comparison(comparison: Comparison, figures: Sequence[Figures]) -> list[st
 def _ratio(factor: float, better: str, worse: str) -> str:
     if abs(factor - 1) <= ALIKE:
         return "alike"
-    return f"{words.times(factor)} {better}" if factor > 1 else f"{words.times(1 / factor)} {worse}"
+    return (
+        f"{formatting.times(factor)} {better}"
+        if factor > 1
+        else f"{formatting.times(1 / factor)} {worse}"
+    )

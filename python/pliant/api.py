@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""Functions of the public interface that connect pliant with DDP: `attach` and `comm_hook`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch._C._distributed_c10d import GradBucket
+from torch.futures import Future
+
+from pliant.attachment import Attachment
+from pliant.averager import Averager
+from pliant.ddp import hook, parameters
+from pliant.ddp.backward_watch import BackwardWatch
+from pliant.errors import ContractError, UnsupportedError
+from pliant.options import Options, pins_updates
+from pliant.updates.optimizers import Optimizers
+from pliant.updates.support import UpdatesSupport, support_for
+
+Hook = Callable[[Any, GradBucket], Future[torch.Tensor]]
+
+
+def attach(
+    ddp: nn.Module,
+    optimizer: object = None,
+    plan: str = "auto",
+    *,
+    deadline: float | str | None = None,
+    lanes: int = 2,
+    clip_norm: float | None = None,
+    warm_up: int | None = None,
+    ramp: bool = False,
+    check_every: int = 100,
+    selector: Literal["native", "torch"] = "native",
+    scaler: object = None,
+    buffers: bool = True,
+    clear_momentum: bool | None = None,
+    policy: Literal["auto", "knee", "fixed"] = "auto",
+    dials: Mapping[str, float] | None = None,
+    log: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    metrics: str | None = None,
+) -> Averager:
+    """Attaches pliant to a DDP object: from now on pliant exchanges its gradients or updates.
+
+    Collective: every rank of the process group calls it with the same arguments, which is checked.
+    Only deadline, log, name and metrics may differ between ranks.
+
+    optimizer: the optimizer, or a list of all of them. Plans of kind updates need it.
+    plan: "auto", or any part of a plan (docs/plans.md).
+    deadline: for each message, in seconds or as "30s". By default the timeout of the process group.
+    lanes: number of exchanges under way at once, each in a thread with its own connections. 0 runs
+        them in the training thread.
+    clip_norm: each rank's own gradient is clipped to this norm before it is exchanged.
+    warm_up: number of dense steps at the start; with ramp=True density falls step by step. Where
+        density is not pinned, these steps are as dense as the network allows (docs/control.md), and
+        density always falls step by step.
+    check_every: number of exchanges between two comparisons of what the ranks applied. 0 turns them
+        off.
+    selector: "torch" accumulates and selects with torch operations where the gradients are, and
+        moves only the kept entries to the host. Gradients on another device than the CPU always do.
+    scaler: the GradScaler, if there is one. Residuals are rescaled with the loss.
+    buffers: under updates, floating buffers (BatchNorm's statistics) travel with every exchange.
+        False leaves them to each rank.
+    clear_momentum: under updates with every=1 and a density of at most 1 %, momentum is cleared at
+        entries that were sent. By default that of SGD and its relatives (momentum_buffer); True:
+        also that of Adam, RMSprop and Muon; False: none.
+    policy: how the parts that are not pinned are chosen: "auto", for the most progress per second;
+        "knee", as the published system does; "fixed", not at all.
+    dials: numbers that steer the choice, by name (docs/control.md): {"p": 0.3} favours accuracy.
+    log: path of the run log (docs/formats/run-log.md). Rank 0 writes it; with {rank} in the path
+        every rank writes its own.
+    name: of the run, in log and metrics. By default the log's.
+    metrics: Prometheus text of rank 0: "127.0.0.1:9095" (a port alone is on loopback), or a file
+        that ends in .prom (docs/metrics.md)."""
+    module = hook.unwrap(ddp)
+    optimizers = None if optimizer is None else Optimizers(optimizer)
+    options = Options(
+        plan=plan,
+        deadline=deadline,
+        lanes=lanes,
+        clip_norm=clip_norm,
+        warm_up=warm_up,
+        ramp=ramp,
+        check_every=check_every,
+        selector=selector,
+        scaler=scaler,
+        buffers=buffers,
+        clear_momentum=clear_momentum,
+        policy=policy,
+        dials=dials,
+        log=log,
+        name=name,
+        metrics=metrics,
+    )
+    averaged = parameters.of_ddp(module)
+    slot = hook.slot_of(module)
+    if slot.handler is not None:
+        raise ContractError(
+            "pliant is attached to this DDP object already; close() that averager first"
+        )
+    support = support_for(module, averaged, optimizers, options)
+    attachment = Attachment(options, module.process_group, averaged, support)
+    attachment.start()
+    watch = BackwardWatch(attachment, module, [] if optimizers is None else optimizers.each)
+    slot.handler = attachment
+
+    def leave() -> None:
+        watch.stop()
+        slot.handler = None
+
+    attachment.on_close(leave)
+    return Averager(attachment)
+
+
+def comm_hook(
+    plan: str = "auto",
+    *,
+    model: nn.Module | None = None,
+    process_group: dist.ProcessGroup | None = None,
+    deadline: float | str | None = None,
+    lanes: int = 2,
+    clip_norm: float | None = None,
+    warm_up: int | None = None,
+    ramp: bool = False,
+    check_every: int = 100,
+    scaler: object = None,
+    policy: Literal["auto", "knee", "fixed"] = "auto",
+    dials: Mapping[str, float] | None = None,
+    log: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    metrics: str | None = None,
+) -> tuple[Averager, Hook]:
+    """The pair (state, hook) for `ddp.register_comm_hook(state, hook)`. `state` is the averager. It
+    may be made before the process group.
+
+    model: the module inside DDP. With it, parameters have their names in state_dict() and every
+    step is exchanged by the plan. Without it the first step is a plain all-reduce, from which the
+    hook learns the parameters. process_group: the one that DDP was given. The other arguments are
+    those of attach(). Log and metrics begin with the first step."""
+    options = Options(
+        plan=plan,
+        deadline=deadline,
+        lanes=lanes,
+        clip_norm=clip_norm,
+        warm_up=warm_up,
+        ramp=ramp,
+        check_every=check_every,
+        scaler=scaler,
+        policy=policy,
+        dials=dials,
+        log=log,
+        name=name,
+        metrics=metrics,
+    )
+    if pins_updates(plan):
+        raise UnsupportedError(
+            f"plan '{plan}': a bare hook sees gradients only; plans of kind updates need pliant.attach(ddp, optimizer, plan)"
+        )
+    averaged = None if model is None else parameters.of(model)
+    attachment = Attachment(options, process_group, averaged, UpdatesSupport())
+    if model is not None:
+        attachment.on_close(BackwardWatch(attachment, model, []).stop)
+    return Averager(attachment), hook.hook

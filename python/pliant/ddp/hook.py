@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""Communication hook of DDP.
+
+A hook is registered once per DDP object and cannot be removed. So a slot is registered, which
+averagers enter and leave. While the slot is empty, gradients are averaged as DDP would."""
+
+import weakref
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch._C._distributed_c10d import GradBucket
+from torch.futures import Future
+from torch.nn.parallel import DistributedDataParallel
+
+from pliant.ddp import parameters
+from pliant.ddp.parameters import Parameters
+from pliant.errors import UnsupportedError
+
+
+class BucketHandler(Protocol):
+    def on_bucket(self, bucket: GradBucket) -> Future[torch.Tensor]: ...
+
+
+def hook(state: BucketHandler, bucket: GradBucket) -> Future[torch.Tensor]:
+    return state.on_bucket(bucket)
+
+
+class HookSlot:
+    def __init__(self, group: dist.ProcessGroup) -> None:
+        self.group = group
+        self.handler: BucketHandler | None = None
+
+    def on_bucket(self, bucket: GradBucket) -> Future[torch.Tensor]:
+        if self.handler is None:
+            return all_reduce(self.group, bucket)
+        return self.handler.on_bucket(bucket)
+
+
+_slots: weakref.WeakKeyDictionary[DistributedDataParallel, HookSlot] = weakref.WeakKeyDictionary()
+
+
+def slot_of(ddp: DistributedDataParallel) -> HookSlot:
+    """The slot of this DDP object, registered at the first call."""
+    if (slot := _slots.get(ddp)) is not None:
+        return slot
+    slot = HookSlot(ddp.process_group)
+    hooks = getattr(ddp, "_comm_hooks", [])
+    try:
+        if hooks:
+            raise RuntimeError(getattr(hooks[0][0], "__qualname__", "a hook"))
+        ddp.register_comm_hook(slot, hook)
+    except RuntimeError as error:
+        if hooks:
+            del hooks[1:]  # DDP lists a hook before it finds that there is one already
+        raise UnsupportedError(
+            f"this DDP object has a communication hook already ({error}), and DDP takes one only. "
+            "Leave out register_comm_hook(): pliant exchanges the gradients itself."
+        ) from None
+    _slots[ddp] = slot
+    return slot
+
+
+def unwrap(model: nn.Module) -> DistributedDataParallel:
+    """The DDP object, also from under torch.compile; anything else is refused by name."""
+    inner = getattr(model, "_orig_mod", model)
+    if isinstance(inner, DistributedDataParallel):
+        return inner
+    name = type(inner).__name__
+    families = [base.__name__ for base in type(inner).__mro__]
+    if "FullyShardedDataParallel" in families or "FSDPModule" in families:
+        raise UnsupportedError(
+            f"pliant.attach() works on DistributedDataParallel, and {name} is FSDP: its ranks hold different parts of the parameters, "
+            "so there is no gradient that all of them average. Use DDP, or FSDP without pliant."
+        )
+    raise UnsupportedError(
+        f"pliant.attach() works on torch.nn.parallel.DistributedDataParallel, not on {name}. Wrap the model first: "
+        "pliant.attach(DistributedDataParallel(model), optimizer)"
+    )
+
+
+class FirstStep:
+    """Collects a model's parameters from the buckets of its first step, for a bare hook that was
+    made without the model."""
+
+    def __init__(self) -> None:
+        self._seen: list[torch.Tensor] = []
+
+    def take(self, bucket: GradBucket) -> Parameters | None:
+        """All parameters after the last bucket, None before. Sparse gradients are not exchanged, so
+        their parameters do not count."""
+        if not bucket.buffer().is_sparse:
+            self._seen.extend(bucket.parameters())
+        if not bucket.is_last() or not self._seen:
+            return None
+        found = parameters.anonymous(list(reversed(self._seen)))
+        self._seen.clear()
+        return found
+
+
+def all_reduce(group: dist.ProcessGroup, bucket: GradBucket) -> Future[torch.Tensor]:
+    """The average that DDP computes without a hook, bit for bit: scaled first, then summed, on the
+    user's own group, by the thread that DDP calls from."""
+    buffer = bucket.buffer()
+    buffer.mul_(1.0 / dist.get_world_size(group))
+    work = dist.all_reduce(buffer, group=group, async_op=True)
+    assert work is not None
+    first: Future[torch.Tensor] = work.get_future().then(lambda future: future.value()[0])
+    return first
+
+
+def unchanged(bucket: GradBucket) -> Future[torch.Tensor]:
+    future: Future[torch.Tensor] = Future()
+    future.set_result(bucket.buffer())
+    return future

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""Parameters that are averaged, by name, and the check that their types are supported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from pliant import _native
+from pliant.errors import UnsupportedError
+
+_FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The parameters of a model that get gradients, in the order that all ranks have them."""
+
+    names: list[str]
+    tensors: list[torch.Tensor]
+
+    @property
+    def entries(self) -> int:
+        return sum(tensor.numel() for tensor in self.tensors)
+
+    def named(self) -> list[tuple[str, torch.Tensor]]:
+        return list(zip(self.names, self.tensors, strict=True))
+
+    def shape(self, position: int) -> list[int]:
+        return list(self.tensors[position].shape)
+
+    def unflatten(self, position: int, flat: torch.Tensor) -> torch.Tensor:
+        """A flat gradient or residual in the shape of its parameter."""
+        return unflatten(self.tensors[position], flat)
+
+    def flatten(self, position: int, shaped: torch.Tensor) -> torch.Tensor:
+        return flatten(self.tensors[position], shaped)
+
+
+def unflatten(like: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
+    """A flat tensor in the shape and memory layout of another one."""
+    return flat.as_strided(like.shape, _native.layout(like))
+
+
+def flatten(like: torch.Tensor, shaped: torch.Tensor) -> torch.Tensor:
+    """The entries of a tensor in the memory order of another one, as a flat float32 tensor."""
+    laid_out = torch.empty_strided(like.shape, _native.layout(like), dtype=torch.float32)
+    laid_out.copy_(shaped)
+    return laid_out.as_strided((like.numel(),), (1,))
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the tensor is one piece of memory with every entry once."""
+    return _native.layout(tensor) == list(tensor.stride())
+
+
+def of(module: nn.Module, ignored: frozenset[str] = frozenset()) -> Parameters:
+    """The parameters whose gradients DDP passes to its hook: those that require gradients, each
+    once, without those whose gradients are sparse tensors."""
+    sparse = _with_sparse_gradients(module)
+    names: list[str] = []
+    parameters: list[torch.Tensor] = []
+    for name, parameter in module.named_parameters():
+        if not parameter.requires_grad or name in ignored or id(parameter) in sparse:
+            continue
+        _check(name, parameter)
+        names.append(name.replace("_orig_mod.", ""))
+        parameters.append(parameter)
+    if not parameters:
+        raise UnsupportedError(
+            "pliant: this model has no parameters with dense gradients, so there is nothing to average"
+        )
+    return Parameters(names, parameters)
+
+
+def of_ddp(ddp: DistributedDataParallel) -> Parameters:
+    return of(ddp.module, frozenset(ddp.parameters_to_ignore))
+
+
+def anonymous(parameters: list[torch.Tensor]) -> Parameters:
+    """Parameters that are known from buckets only, named by their position."""
+    for position, parameter in enumerate(parameters):
+        _check(str(position), parameter)
+    return Parameters([str(position) for position in range(len(parameters))], parameters)
+
+
+def _check(name: str, parameter: torch.Tensor) -> None:
+    if parameter.is_complex():
+        raise UnsupportedError(
+            f"pliant does not average complex gradients, and parameter {name} is {parameter.dtype}. Keep real and imaginary part as two parameters."
+        )
+    if parameter.dtype not in _FLOATS:
+        raise UnsupportedError(
+            f"parameter {name} is {parameter.dtype}; pliant averages float32, bfloat16 and float16"
+        )
+
+
+def _with_sparse_gradients(module: nn.Module) -> set[int]:
+    return {
+        id(part.weight)
+        for part in module.modules()
+        if isinstance(part, (nn.Embedding, nn.EmbeddingBag)) and part.sparse
+    }

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""Construction of the engine: the user's options, facts about this rank, and its process groups."""
+
+from __future__ import annotations
+
+import logging
+import platform
+
+import torch
+
+from pliant import _native
+from pliant.ddp.parameters import Parameters
+from pliant.ddp.process_groups import Groups
+from pliant.monitoring.monitor import RunMonitor
+from pliant.options import Options
+from pliant.updates.support import UpdatesSupport
+
+_logger = logging.getLogger("pliant")
+
+_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING)
+
+
+def make_engine(
+    options: Options,
+    groups: Groups,
+    parameters: Parameters,
+    support: UpdatesSupport,
+    monitor: RunMonitor,
+    *,
+    on_device: bool,
+    deadline: float,
+) -> _native.Engine:
+    """Collective: raises DisagreementError on all ranks unless they agree on everything that must
+    be the same. on_device: torch selects the entries where the gradients are. deadline: for each
+    message, in seconds."""
+    torch_version, python = str(torch.__version__), platform.python_version()
+    selector = "torch" if on_device else "native"
+    native = options.native()
+    native.deadline = deadline
+    native.updates = support.driver is not None
+    native.shared = not on_device
+    native.adam = support.adam
+    native.log = _log
+    native.facts = [
+        ("torch", torch_version),
+        ("Python", python),
+        ("scaler", "no" if options.scaler is None else "yes"),
+        ("clear_momentum", str(options.clear_momentum)),
+        ("selector", selector),
+    ]
+    if on_device:
+        native.clip_norm = 0.0  # the selector clips
+    native.objection = monitor.start_metrics(groups.rank)
+    native.run_log = monitor.run_log(
+        versions=[("torch", torch_version), ("python", python)],
+        options=[("lanes", str(options.lanes)), ("selector", selector)],
+    )
+    return _native.Engine(groups.exchange, parameters.named(), support.buffers(), native)
+
+
+def _log(severity: int, text: str) -> None:
+    _logger.log(_LEVELS[severity], text, extra={"from_engine": True})

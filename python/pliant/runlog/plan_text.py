@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""Parser for the text of a plan (docs/plans.md), for tools that read run logs without the binding.
+
+Code that can load the binding uses its Plan and Pins instead."""
+
+from __future__ import annotations
+
+import math
+
+_KINDS = ("gradients", "updates")
+
+
+def is_updates(plan: str) -> bool:
+    return _parts(plan).get("kind") == "updates"
+
+
+def scheme(plan: str) -> str:
+    return _parts(plan).get("scheme", plan)
+
+
+def density(plan: str) -> float | None:
+    """Percent of the entries that are sent: 100 for dense, None if the text does not say."""
+    parts = _parts(plan)
+    if parts.get("scheme") == "dense":
+        return 100.0
+    try:
+        value = float(parts["density"].removesuffix("%"))
+    except (KeyError, ValueError):
+        return None
+    return value if math.isfinite(value) and value > 0 else None
+
+
+def label(plan: str) -> str:
+    """A short form: "shared/star at 1 %", "updates every 4 late 1, union at 3 %"."""
+    parts = _parts(plan)
+    name = scheme(plan)
+    if name != "dense" and "density" in parts:
+        name += f" at {parts['density'].removesuffix('%')} %"
+    if parts.get("kind") != "updates":
+        return name
+    rhythm = f"updates every {parts.get('every', '1')}"
+    if parts.get("late", "0") != "0":
+        rhythm += f" late {parts['late']}"
+    return f"{rhythm}, {name}"
+
+
+def _parts(plan: str) -> dict[str, str]:
+    """`kind`, `scheme`, and every key with its value."""
+    parts: dict[str, str] = {}
+    for word in plan.split():
+        key, equals, value = word.partition("=")
+        if equals:
+            parts[key] = value
+        else:
+            parts["kind" if word in _KINDS else "scheme"] = word
+    return parts

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""Small collectives of the training thread, on a Gloo group that neither lanes nor the user's code
+use.
+
+A rank that is gone or late is named as in an exchange (`CommError`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._C._distributed_c10d import Backend, Store
+
+from pliant import _native
+from pliant.errors import CommError, DisagreementError
+
+_AT_ONCE = 1 << 24
+"""Largest number of bytes, of other types than float32, that one gather takes."""
+
+
+class SideChannel:
+    def __init__(self, backend: Backend, store: Store, deadline: float) -> None:
+        self._native = _native.SideChannel(backend, store, deadline)
+        self.rank = self._native.rank
+        self.size = self._native.size
+
+    def agree(self, tensors: Sequence[torch.Tensor], what: str) -> bool:
+        """Writes rank 0's tensors to every rank, unless all are equal already. Returns whether they
+        were."""
+        hashes = self.gather(_native.hash([tensor.detach() for tensor in tensors]), what)
+        alike = all(other == hashes[0] for other in hashes)
+        if not alike:
+            self.broadcast(tensors, what)
+        return alike
+
+    def broadcast(self, tensors: Sequence[torch.Tensor], what: str) -> None:
+        with _naming(what), torch.no_grad():
+            for tensor in tensors:
+                flat = tensor.detach().reshape(-1).clone()
+                if flat.dtype == torch.float32:
+                    self._native.broadcast(flat)
+                else:
+                    flat = _tensor(
+                        self._native.gather(_bytes(flat) if self.rank == 0 else b"")[0], flat.dtype
+                    )
+                tensor.copy_(flat.view(tensor.shape))
+
+    def reduce(self, tensors: Sequence[torch.Tensor], operation: str, what: str) -> None:
+        """Every tensor becomes its "mean", "maximum" or "minimum" over the ranks, the same bits
+        everywhere."""
+        with _naming(what), torch.no_grad():
+            for dtype in sorted({tensor.dtype for tensor in tensors}, key=str):
+                together = [tensor for tensor in tensors if tensor.dtype == dtype]
+                flat = torch.cat([tensor.detach().reshape(-1) for tensor in together])
+                if operation == "mean" and dtype == torch.float32:
+                    self._native.sum(flat)
+                    flat.mul_(1.0 / self.size)
+                else:
+                    flat = torch.cat(
+                        [
+                            self._reduce(part, operation)
+                            for part in torch.split(flat, _AT_ONCE // flat.element_size())
+                        ]
+                    )
+                for tensor, part in zip(
+                    together,
+                    torch.split(flat, [tensor.numel() for tensor in together]),
+                    strict=True,
+                ):
+                    tensor.copy_(part.view(tensor.shape))
+
+    def check_alike(self, value: object, what: str) -> None:
+        """Raises DisagreementError on every rank unless all have the same value."""
+        values = self.gather(value, what)
+        for other, theirs in enumerate(values):
+            if theirs != values[0]:
+                raise DisagreementError(
+                    f"{what}: rank 0 has {values[0]}, rank {other} has {theirs}"
+                )
+
+    def gather(self, value: object, what: str) -> list[Any]:
+        """The values of all ranks, by rank. Plain values that JSON can write."""
+        with _naming(what):
+            return [json.loads(text) for text in self._native.gather(json.dumps(value).encode())]
+
+    def _reduce(self, mine: torch.Tensor, operation: str) -> torch.Tensor:
+        every = torch.stack(
+            [_tensor(theirs, mine.dtype) for theirs in self._native.gather(_bytes(mine))]
+        )
+        if operation == "mean":
+            return every.to(torch.float64).sum(0).mul_(1.0 / self.size).to(mine.dtype)
+        return every.amax(0) if operation == "maximum" else every.amin(0)
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    return tensor.contiguous().view(torch.uint8).numpy().tobytes()
+
+
+def _tensor(text: bytes, dtype: torch.dtype) -> torch.Tensor:
+    return (
+        torch.frombuffer(bytearray(text), dtype=torch.uint8).view(dtype)
+        if text
+        else torch.empty(0, dtype=dtype)
+    )
+
+
+@contextmanager
+def _naming(what: str) -> Iterator[None]:
+    try:
+        yield
+    except CommError as error:
+        named = CommError(f"{what}: {error}")
+        named.rank, named.peer, named.culprit, named.epoch = (
+            error.rank,
+            error.peer,
+            error.culprit,
+            error.epoch,
+        )
+        raise named from error

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: MIT
+"""Driver of kind updates: after every completed step it lets the engine land and send.
+
+    base        the parameters on which all ranks agree, bit for bit
+    progress    what this rank's optimizers have done since its last exchange
+
+Only the engine reads and writes the parameters. docs/updates.md describes what a training loop
+sees."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.hooks import RemovableHandle
+
+from pliant import _native
+from pliant.ddp.backward_watch import not_compiled
+from pliant.ddp.parameters import unflatten
+from pliant.errors import ContractError
+from pliant.log_once import LogOnce
+from pliant.options import Options
+from pliant.side_channel import SideChannel
+from pliant.updates import checkpoint
+from pliant.updates.base_views import BaseViews
+from pliant.updates.equalizer import Equalizer
+from pliant.updates.join import JoinSupport
+from pliant.updates.local_state import LocalState
+from pliant.updates.model_tensors import ModelTensors, Pair, copies_of
+from pliant.updates.momentum import MomentumClearing
+from pliant.updates.no_sync import NoSync
+from pliant.updates.optimizers import Optimizers
+from pliant.updates.step_detector import StepDetector
+
+log = logging.getLogger("pliant")
+
+
+class UpdatesDriver:
+    """The updates side of one averager. Idle while the plan is of kind gradients."""
+
+    def __init__(
+        self,
+        ddp: DistributedDataParallel,
+        tensors: ModelTensors,
+        optimizers: Optimizers,
+        options: Options,
+    ) -> None:
+        self.tensors = tensors
+        self.optimizers = optimizers
+        self.join = JoinSupport(self, ddp)
+        self._ddp = ddp
+        self._local_state = LocalState(tensors, optimizers)
+        self._views = BaseViews(tensors)
+        self._no_sync = NoSync(ddp)
+        self._momentum = MomentumClearing(optimizers, options.clear_momentum)
+        self._equalizer = Equalizer(tensors, optimizers, options.scaler)
+        self._connection: _Connection | None = None
+        self._has_base = False
+        self._failure = _Failure()
+        self._log_once = LogOnce()
+
+    def start(self, engine: _native.Engine, side_channel: SideChannel, *, alone: bool) -> None:
+        """Collective. alone: there are no other ranks, and nothing is exchanged."""
+        completed = weakref.WeakMethod(self.completed_step)
+        detector = StepDetector(
+            self.optimizers.each,
+            lambda: _call(completed),
+            lambda: engine.is_updates,
+            lambda: engine.lengthening,
+        )
+        before = weakref.WeakMethod(self.before_forward)
+        forward_hook = self._ddp.register_forward_pre_hook(
+            not_compiled(lambda module, inputs: _call(before))
+        )
+        self._connection = _Connection(engine, side_channel, alone, detector, forward_hook)
+        self._local_state.start(self._ddp.module)
+        if self.is_active:
+            self._take_base("attaching")
+
+    def stop(self) -> None:
+        if self._connection is not None:
+            self._connection.stop()
+        self._local_state.stop()
+        self._no_sync.leave()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the plan in force is of kind updates."""
+        engine = self._connection.engine if self._connection is not None else None
+        return engine is not None and engine.is_updates
+
+    @property
+    def trains_locally(self) -> bool:
+        """Whether this rank uses its own gradients: kind updates, and there are other ranks."""
+        return self.is_active and not self._alone
+
+    @property
+    def failed(self) -> bool:
+        return self._failure.happened
+
+    def base(self) -> list[torch.Tensor]:
+        """Copies, in the shapes of the parameters."""
+        parameters = self.tensors.parameters
+        if not self._has_base or self._alone:
+            return copies_of(parameters.tensors)
+        return [
+            parameters.unflatten(position, flat)
+            for position, flat in enumerate(self._engine.base())
+        ]
+
+    def check_as_trained(self) -> None:
+        """Before the parameters are used outside a step: raises if anything but training changed
+        them."""
+        if self._exchanges and not self._views.is_open:
+            self._local_state.restore_if_overwritten()
+            self._local_state.check_unchanged()
+
+    # --- the training loop ---
+
+    def before_forward(self) -> None:
+        if self._alone:
+            return
+        self._equalizer.before_forward()
+        if not self.is_active:
+            return
+        self._local_state.restore_if_overwritten()
+        if torch.is_grad_enabled() and not self._has_base:
+            self._take_base("changing to updates")
+        self.join.before_forward()
+        self._no_sync.enter()
+
+    def saw_bucket(self) -> None:
+        self._no_sync.saw_backward()
+
+    def completed_step(self) -> None:
+        self._failure.check()
+        if not self.trains_locally:
+            self._local_state.completed_step()
+            return
+        self._views.check_closed("an optimizer's step")
+        if not self._has_base:
+            self._take_base("changing to updates")
+            return
+        self._local_state.completed_step()
+        self._local_state.check_unchanged()
+        engine = self._engine
+        engine.note_rates(self.optimizers.rates())
+        with self._failure.remember():
+            stepped = engine.step(*self.tensors.pair())
+        if not stepped.finite:
+            log.warning(
+                "the progress of this rank was not finite: its parameters went back, and %d entries of its optimizers' state were set to 0",
+                self.optimizers.zero_non_finite(),
+            )
+        if stepped.sent or stepped.landed:
+            self.optimizers.forget_positions()
+        if stepped.landed:
+            self._momentum.clear(engine, self.tensors.parameters.tensors)
+        if not self.is_active:
+            with self._failure.remember():
+                self._return_to_gradients()
+        self.join.completed_step()
+
+    # --- what Averager offers ---
+
+    @contextmanager
+    def on_base(self) -> Iterator[None]:
+        if not self._exchanges or self._views.is_open:
+            yield
+            return
+        self.check_as_trained()
+        agreed = zip(self.tensors.buffers.tensors(), self._engine.agreed_buffers(), strict=True)
+        buffers = [unflatten(tensor, flat) for tensor, flat in agreed]
+        with self._views.show([*self.base(), *buffers]):
+            yield
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        self._failure.check()
+        if self._exchanges:
+            self._views.check_closed("settled()")
+            self.check_as_trained()
+            with self._failure.remember():
+                self._engine.meet(*self.tensors.pair())
+                self._after_settling()
+        with self.on_base():
+            yield
+
+    def settle(self) -> None:
+        """Collective: everything in flight lands, this rank's unsent progress is sent or kept in
+        the residual, and the parameters are the base."""
+        if self._exchanges:
+            self._views.check_closed("settling")
+            self.check_as_trained()
+            self.settle_on(self.tensors.pair())
+
+    def settle_on(self, pair: Pair) -> None:
+        with self._failure.remember():
+            self._engine.settle(*pair)
+            self._after_settling()
+
+    def rebase(self) -> None:
+        """Collective: rank 0's parameters become the base."""
+        self._views.check_closed("rebase()")
+        if self.trains_locally:
+            self._local_state.compare_layouts(self._side_channel)
+        self._local_state.forget()
+        if self._alone:
+            return
+        if self.is_active and self._has_base:
+            # Ranks may be one exchange apart. They settle on copies of the base, because the
+            # parameters hold no progress.
+            with self._failure.remember():
+                self._engine.settle(self.base(), copies_of(self.tensors.buffers.tensors()))
+                if not self.is_active:
+                    self._return_to_gradients()
+        self._has_base = False
+        self.optimizers.forget_positions()
+        if self.is_active:
+            self._take_base("rebasing")
+        else:
+            self._side_channel.agree(self.tensors.all(), "rebasing")
+
+    # --- state ---
+
+    def own_state(self, *, parameters: bool, optimizers: bool) -> dict[str, Any]:
+        """This rank's own part of a saved state."""
+        if self._alone:
+            self._engine.rebase(*self.tensors.pair())
+        self.check_as_trained()
+        with self._views.show_own():
+            return self._local_state.state_dict(parameters=parameters, optimizers=optimizers)
+
+    def check_loadable(self, saved: Mapping[str, Any]) -> None:
+        """Collective: states that were saved on different sides of an exchange do not fit
+        together."""
+        if not self._alone:
+            checkpoint.compare(saved, self._side_channel)
+
+    def check_not_on_base(self, what: str) -> None:
+        self._views.check_closed(what)
+
+    def was_restored(self, saved: Mapping[str, Any]) -> None:
+        """After the engine's state was loaded: loads this rank's own part."""
+        self._has_base = self.is_active and checkpoint.is_updates(saved)
+        self._local_state.note_layout()
+        self._local_state.load_state_dict(saved)
+        if not self.is_active:
+            self._no_sync.leave()
+
+    # --- inside ---
+
+    @property
+    def _engine(self) -> _native.Engine:
+        engine = self._connection.engine if self._connection is not None else None
+        if engine is None:
+            raise ContractError("this averager is closed")
+        return engine
+
+    @property
+    def _side_channel(self) -> SideChannel:
+        assert self._connection is not None
+        return self._connection.side_channel
+
+    @property
+    def _alone(self) -> bool:
+        return self._connection is not None and self._connection.alone
+
+    @property
+    def _exchanges(self) -> bool:
+        return self.trains_locally and self._has_base
+
+    def _take_base(self, when: str) -> None:
+        if not self._alone:
+            tensors = [*self.tensors.all(), *self.tensors.buffers.counts()]
+            if not self._side_channel.agree(tensors, f"{when}: agreeing on the base"):
+                log.info(
+                    "%s: ranks had different parameters or buffers; rank 0's are the base", when
+                )
+        self._engine.rebase(*self.tensors.pair())
+        self._local_state.became_base()
+        self._has_base = True
+        self._warn_of_what_is_not_exchanged()
+        if not self._alone:
+            self._no_sync.enter()
+
+    def _after_settling(self) -> None:
+        """Collective."""
+        self.optimizers.forget_positions()
+        if self.is_active:
+            self._equalizer.counters(self._side_channel)
+        else:
+            self._return_to_gradients()
+
+    def _return_to_gradients(self) -> None:
+        """Collective: the engine has left updates."""
+        self._has_base = False
+        self._equalizer.everything(self._side_channel)
+        self._no_sync.leave()
+
+    def _warn_of_what_is_not_exchanged(self) -> None:
+        if left := self.tensors.buffers.left:
+            self._log_once.warning(
+                "left",
+                "buffers that are not dense float32 tensors stay as they are on each rank: "
+                + ", ".join(left),
+            )
+        if any(isinstance(part, nn.SyncBatchNorm) for part in self._ddp.module.modules()):
+            self._log_once.warning(
+                "sync",
+                "SyncBatchNorm is a collective of its own in every forward: it works, but late= cannot hide it",
+            )
+
+
+class _Connection:
+    """The engine and hooks of a driver that was started. Without an engine once it was stopped."""
+
+    def __init__(
+        self,
+        engine: _native.Engine,
+        side_channel: SideChannel,
+        alone: bool,
+        detector: StepDetector,
+        forward_hook: RemovableHandle,
+    ) -> None:
+        self.engine: _native.Engine | None = engine
+        self.side_channel = side_channel
+        self.alone = alone
+        self._detector = detector
+        self._forward_hook = forward_hook
+
+    def stop(self) -> None:
+        self._detector.stop()
+        self._forward_hook.remove()
+        self.engine = None
+
+
+class _Failure:
+    """Remembers the first failure of an exchange. Every later call raises it again, because ranks
+    that have lost each other must not go on training."""
+
+    def __init__(self) -> None:
+        self._error: Exception | None = None
+
+    @property
+    def happened(self) -> bool:
+        return self._error is not None
+
+    def check(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    @contextmanager
+    def remember(self) -> Iterator[None]:
+        self.check()
+        try:
+            yield
+        except Exception as error:
+            self._error = error
+            raise
+
+
+def _call(method: weakref.WeakMethod[Any]) -> None:
+    if (alive := method()) is not None:
+        alive()

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""State that differs between ranks under updates: parameters, buffers, optimizers.
+
+Saves and restores it, and detects that user code has overwritten it."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.hooks import RemovableHandle
+
+from pliant.errors import ContractError, DisagreementError
+from pliant.side_channel import SideChannel
+from pliant.updates.buffers import Place
+from pliant.updates.model_tensors import ModelTensors
+from pliant.updates.optimizers import Optimizers
+
+log = logging.getLogger("pliant")
+
+
+class LocalState:
+    def __init__(self, tensors: ModelTensors, optimizers: Optimizers) -> None:
+        self._tensors = tensors
+        self._optimizers = optimizers
+        self._restored: Mapping[str, Any] | None = None  # None once a step has completed
+        self._writing = False
+        self._loaded = False  # by user code, and not rebased since
+        self._overwritten = False
+        self._strides: list[tuple[int, ...]] = []  # when the base was taken
+        self._handles: list[RemovableHandle] = []
+
+    def start(self, module: nn.Module) -> None:
+        notice = _LoadNotice(self)
+        for part in module.modules():
+            self._handles.append(part.register_load_state_dict_post_hook(notice))  # type: ignore[no-untyped-call]
+        for optimizer in self._optimizers.each:
+            hook = optimizer.register_load_state_dict_post_hook(self._optimizer_loaded)
+            self._handles.append(hook)
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    # --- saving and restoring ---
+
+    def state_dict(self, *, parameters: bool, optimizers: bool) -> dict[str, Any]:
+        saved: dict[str, Any] = {}
+        if parameters:
+            saved["own_parameters"] = {
+                name: tensor.detach().clone() for name, tensor in self._tensors.parameters.named()
+            }
+            saved["own_buffers"] = {
+                place.name: place.tensor().detach().clone() for place in self._places()
+            }
+        if optimizers:
+            saved["own_optimizers"] = self._optimizers.state_dicts()
+        return saved
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Takes precedence over what user code loads into the model and its optimizers, before or
+        after, until the next step."""
+        self._restored = saved
+        self._loaded = False
+        self._write()
+
+    def restore_if_overwritten(self) -> None:
+        if self._overwritten and self._restored is not None:
+            log.info(
+                "the model or its optimizers were loaded after the averager: this rank's own state, as the averager has it, is put back"
+            )
+            self._write()
+
+    def completed_step(self) -> None:
+        self._restored = None
+
+    # --- detecting changes ---
+
+    def became_base(self) -> None:
+        """The parameters are the base now, and so is their memory layout."""
+        self._loaded = False
+        self.note_layout()
+
+    def note_layout(self) -> None:
+        self._strides = self._tensors.strides()
+
+    def forget(self) -> None:
+        self._restored = None
+        self._loaded = self._overwritten = False
+
+    def check_unchanged(self) -> None:
+        if self._loaded:
+            raise ContractError(
+                "the model's parameters were loaded (load_state_dict) after pliant.attach(): to an exchange that would look like progress. "
+                "Call averager.rebase() on every rank after loading, or averager.load_state_dict() with what averager.state_dict() gave."
+            )
+        if self._strides != self._tensors.strides():
+            raise ContractError(
+                "the model's memory format was changed (channels_last?) after pliant.attach(): entries are not where the base has them. "
+                "Call averager.rebase() on every rank after changing it."
+            )
+
+    def compare_layouts(self, side_channel: SideChannel) -> None:
+        """Collective."""
+        layout = zlib.crc32(repr(self._tensors.strides()).encode())
+        layouts = side_channel.gather(layout, "rebase(): comparing memory formats")
+        for rank, other in enumerate(layouts):
+            if other != layouts[0]:
+                raise DisagreementError(
+                    f"rebase(): rank {rank} has another memory format (channels_last?) than rank 0; change it on every rank"
+                )
+
+    def module_was_loaded(self) -> None:
+        self._overwritten = True
+        if self._restored is None:
+            self._loaded = True
+
+    def _optimizer_loaded(self, optimizer: torch.optim.Optimizer) -> None:
+        if not self._writing:
+            self._overwritten = True
+
+    def _write(self) -> None:
+        assert self._restored is not None
+        self._writing = True
+        try:
+            with torch.no_grad():
+                own = self._restored.get("own_parameters", {})
+                for name, parameter in self._tensors.parameters.named():
+                    if name in own:
+                        parameter.copy_(own[name])
+                own = self._restored.get("own_buffers", {})
+                for place in self._places():
+                    if place.name in own:
+                        place.tensor().copy_(own[place.name])
+            if self._restored.get("own_optimizers"):
+                self._optimizers.load_state_dicts(self._restored["own_optimizers"])
+        finally:
+            self._writing = False
+        self._overwritten = False
+
+    def _places(self) -> list[Place]:
+        return [*self._tensors.buffers.floats, *self._tensors.buffers.counters]
+
+
+class _LoadNotice:
+    """Hook that reports load_state_dict() of a module. A module may be copied or pickled with its
+    hooks; the hook of a copy does nothing."""
+
+    def __init__(self, state: LocalState | None = None) -> None:
+        self._state = None if state is None else weakref.ref(state)
+
+    def __call__(self, module: nn.Module, keys: object) -> None:
+        if self._state is not None and (state := self._state()) is not None:
+            state.module_was_loaded()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _LoadNotice, ()

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""Clearing of momentum at entries that were sent, for sparse exchanges in every step
+(docs/updates.md)."""
+
+from __future__ import annotations
+
+import torch
+
+from pliant import _native
+from pliant.updates.optimizers import Optimizers
+
+_OF_SGD = ("momentum_buffer",)
+_OF_ALL = ("momentum_buffer", "exp_avg")
+
+
+class MomentumClearing:
+    """clear_momentum: as `pliant.attach` takes it."""
+
+    def __init__(self, optimizers: Optimizers, clear_momentum: bool | None) -> None:
+        self._optimizers = optimizers
+        self._keys = {None: _OF_SGD, True: _OF_ALL, False: ()}[clear_momentum]
+        self._of_all = clear_momentum is True
+
+    def clear(self, engine: _native.Engine, parameters: list[torch.Tensor]) -> None:
+        """After an exchange has landed. The engine knows which entries were sent, and whether the
+        plan calls for it."""
+        for key in self._keys:
+            held = [
+                self._optimizers.momenta(parameter, key, of_all=self._of_all)
+                for parameter in parameters
+            ]
+            if not any(held):
+                continue
+            laid_out = [
+                _laid_out(parameter, momenta[0]) if momenta else torch.zeros_like(parameter)
+                for parameter, momenta in zip(parameters, held, strict=True)
+            ]
+            engine.clear_at_sent(laid_out)
+            for momenta, cleared in zip(held, laid_out, strict=True):
+                if momenta and momenta[0] is not cleared:
+                    momenta[0].copy_(cleared)
+
+
+def _laid_out(parameter: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy with the parameter's strides."""
+    if tensor.dtype == torch.float32 and tensor.stride() == parameter.stride():
+        return tensor
+    return torch.empty_like(parameter).copy_(tensor)

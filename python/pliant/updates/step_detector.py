@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Detector of completed training steps: a step is complete when every optimizer has stepped.
+
+It uses the public hooks of optimizers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils.hooks import RemovableHandle
+
+from pliant.ddp.backward_watch import not_compiled
+from pliant.errors import UnsupportedError
+from pliant.updates.step_scale import StepScale
+
+
+class StepDetector:
+    """Calls `completed` after the last optimizer of a step. `needs_all_gradients`: whether a step
+    inside backward is an error. `scale`: the factor on the learning rates of Adam."""
+
+    def __init__(
+        self,
+        optimizers: Sequence[torch.optim.Optimizer],
+        completed: Callable[[], None],
+        needs_all_gradients: Callable[[], bool],
+        scale: Callable[[], float],
+    ) -> None:
+        self._completed = completed
+        self._steps = 0
+        self._counts = [0] * len(optimizers)
+        self._handles: list[RemovableHandle] = []
+        step_scale = StepScale(optimizers, scale)
+
+        def stepped(place: int) -> Callable[[], None]:
+            return lambda: self._one_stepped(place)
+
+        for place, optimizer in enumerate(optimizers):
+            nested = NestedStep(optimizer, stepped(place), needs_all_gradients, step_scale)
+            self._handles.append(optimizer.register_step_pre_hook(not_compiled(nested.before)))
+            self._handles.append(optimizer.register_step_post_hook(not_compiled(nested.after)))
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def _one_stepped(self, place: int) -> None:
+        self._counts[place] += 1
+        if min(self._counts) > self._steps:
+            self._steps = min(self._counts)
+            self._completed()
+
+
+class NestedStep:
+    """Hooks of one optimizer. They run twice where step() calls its parent's step(); only the
+    outermost call counts."""
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        stepped: Callable[[], None],
+        needs_all_gradients: Callable[[], bool],
+        scale: StepScale,
+    ) -> None:
+        self._name = type(optimizer).__name__
+        self._stepped = stepped
+        self._needs_all_gradients = needs_all_gradients
+        self._scale = scale
+        self._depth = 0
+        self._outermost: FrameType | None = None
+
+    def before(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        if _inside_backward() and self._needs_all_gradients():
+            raise UnsupportedError(
+                f"{self._name}.step() was called inside backward: under updates a step must see all gradients. "
+                "Call it after backward, or use a plan of kind gradients."
+            )
+        if self._depth > 0 and not _is_running(self._outermost):
+            self._depth = 0  # the last step ended by an exception
+        if self._depth == 0:
+            self._outermost = _frame_of_step()
+            self._scale.begin(optimizer)
+        self._depth += 1
+
+    def after(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        self._depth = max(self._depth - 1, 0)
+        if self._depth == 0:
+            self._outermost = None
+            self._scale.end(optimizer)
+            self._stepped()
+
+
+def _frame_of_step() -> FrameType | None:
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and not frame.f_code.co_filename.endswith("torch/optim/optimizer.py"):
+        frame = frame.f_back
+    return frame
+
+
+def _is_running(wanted: FrameType | None) -> bool:
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame is not wanted:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _inside_backward() -> bool:
+    task = getattr(torch._C, "_current_graph_task_id", None)
+    return task is not None and task() != -1

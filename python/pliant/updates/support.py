@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""Decision whether kind updates is possible for a model and its optimizers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+from pliant.ddp.parameters import Parameters
+from pliant.errors import UnsupportedError
+from pliant.options import Options, pins_updates
+from pliant.updates.buffers import Buffers
+from pliant.updates.driver import UpdatesDriver
+from pliant.updates.model_tensors import ModelTensors
+from pliant.updates.optimizers import Optimizers, divides_by_second_moment
+
+
+@dataclass(frozen=True)
+class UpdatesSupport:
+    """driver: None if kind updates is impossible; `why_not` says why. adam: an attached optimizer
+    divides by a second moment."""
+
+    driver: UpdatesDriver | None = None
+    why_not: str = "plans of kind updates need the optimizer: pliant.attach(ddp, optimizer, plan)"
+    adam: bool = False
+
+    def check(self, plan: str) -> None:
+        """Refuses the text of a plan that asks for updates where they are impossible."""
+        if self.driver is None and pins_updates(plan):
+            raise UnsupportedError(f"plan '{plan}': {self.why_not}")
+
+    def buffers(self) -> list[tuple[str, torch.Tensor]]:
+        """The buffers that travel with exchanges, by name."""
+        return [] if self.driver is None else self.driver.tensors.buffers.named()
+
+
+def support_for(
+    ddp: DistributedDataParallel,
+    parameters: Parameters,
+    optimizers: Optimizers | None,
+    options: Options,
+) -> UpdatesSupport:
+    if optimizers is None:
+        return UpdatesSupport()
+    adam = any(divides_by_second_moment(optimizer) for optimizer in optimizers.each)
+    ignored = frozenset(ddp.parameters_to_ignore)
+    objection = optimizers.objection(parameters, ddp.module, ignored)
+    if objection is not None:
+        return UpdatesSupport(None, objection, adam)
+    buffers = Buffers(ddp.module, ignored) if options.buffers else Buffers()
+    driver = UpdatesDriver(ddp, ModelTensors(parameters, buffers), optimizers, options)
+    return UpdatesSupport(driver, "", adam)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""Runs a function on several ranks: processes on this machine, Gloo on loopback, a watchdog over
+all of them.
+
+    @on_ranks(2, slow(3))
+    def test_something(rank): ...
+
+    def train(rank, size, plan): ...
+    results = world.run(train, "gradients dense", ranks=3)
+
+Functions are found by module and name, so they must be at the top of a test file. What a rank
+returns comes back, by rank; what it raises ends the test with its traceback. A rank that crashes or
+hangs on its way out, after it has returned, fails the test too.
+
+Ranks are forked from a server that has imported torch: that takes seconds of every process that
+does it by itself. They end as a script ends, with everything that runs at exit."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import queue
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+WATCHDOG_SECONDS = 240.0
+LEAVING_SECONDS = 60.0  # from a rank's last word to its end: far more than it takes
+PRELOADED = ["torch", "torch.distributed", "torch.nn.parallel", "torch._dynamo", "numpy", "pytest"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _rank_main(
+    function: Callable[..., Any],
+    rank: int,
+    size: int,
+    environment: dict[str, str],
+    arguments: tuple[Any, ...],
+    results: Any,
+    group: bool,
+    farewell: bool,
+) -> None:
+    os.environ.clear()  # the server's is as old as the server
+    os.environ.update(environment)
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank))
+
+    def say(failure: str | None, value: Any = None) -> None:
+        results.put((rank, failure, value))
+        results.close()
+        results.join_thread()
+        sys.stdout.flush()
+
+    try:
+        import torch
+        import torch.distributed as dist
+
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        if group:
+            dist.init_process_group("gloo")
+        value = function(rank, size, *arguments)
+        if group and farewell:
+            dist.barrier()
+            dist.destroy_process_group()
+    except BaseException:  # noqa: BLE001  it is passed on
+        say(traceback.format_exc())
+        os._exit(1)
+    say(None, value)
+    if not farewell:
+        os._exit(0)
+    # multiprocessing ends a forked process by os._exit(): no finalizers, no destructors.
+    os._exit = sys.exit  # type: ignore[assignment]
+
+
+def run(
+    function: Callable[..., Any],
+    *arguments: Any,
+    ranks: int,
+    group: bool = True,
+    timeout: float = WATCHDOG_SECONDS,
+    leaving_timeout: float = LEAVING_SECONDS,
+    expected_to_die: tuple[int, ...] = (),
+    farewell: bool = True,
+) -> list[Any]:
+    """Returns what each rank returned. A rank in `expected_to_die` returns None and may end as it
+    likes. `group`: the function finds a process group. `farewell`: the ranks leave it together and
+    end as scripts do; otherwise they end at once, without anything that runs at exit."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    results = context.Queue()
+    environment = {"GLOO_SOCKET_IFNAME": "lo", **os.environ}
+    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    processes = [
+        context.Process(
+            target=_rank_main,
+            args=(function, rank, ranks, environment, arguments, results, group, farewell),
+            daemon=True,
+        )
+        for rank in range(ranks)
+    ]
+    for process in processes:
+        process.start()
+    returned: dict[int, Any] = {}
+    failures: list[str] = []
+    waiting_for = set(range(ranks)) - set(expected_to_die)
+    end = time.monotonic() + timeout
+    try:
+        while waiting_for and not failures:
+            try:
+                rank, failure, value = results.get(timeout=0.2)
+            except queue.Empty:
+                gone = [rank for rank in waiting_for if processes[rank].exitcode is not None]
+                if gone and results.empty():
+                    failures.append(
+                        f"rank {gone[0]} ended with {processes[gone[0]].exitcode} without a word"
+                    )
+                if time.monotonic() > end:
+                    failures.append(
+                        f"watchdog: ranks {sorted(waiting_for)} have not returned after {timeout} s"
+                    )
+                continue
+            waiting_for.discard(rank)
+            if failure is not None and rank not in expected_to_die:
+                failures.append(f"rank {rank}:\n{failure}")
+            returned[rank] = value
+        if failures:
+            time.sleep(1)  # the other ranks' words often say more
+            while not results.empty():
+                rank, failure, _ = results.get()
+                if failure is not None:
+                    failures.append(f"rank {rank}:\n{failure}")
+        else:
+            failures = _ends(processes, expected_to_die, leaving_timeout)
+    finally:
+        for process in processes:
+            if process.is_alive():
+                process.kill()
+            process.join(20)
+    assert not failures, "\n".join(failures)
+    return [returned.get(rank) for rank in range(ranks)]
+
+
+def _ends(processes: list[Any], expected_to_die: tuple[int, ...], timeout: float) -> list[str]:
+    """Waits for ranks that have returned; what was wrong with their ends."""
+    end = time.monotonic() + timeout
+    failures = []
+    for rank, process in enumerate(processes):
+        if rank in expected_to_die:
+            continue
+        process.join(max(0.0, end - time.monotonic()))
+        if process.exitcode is None:
+            failures.append(f"rank {rank} returned, but has not ended after {timeout} s")
+        elif process.exitcode != 0:
+            failures.append(f"rank {rank} returned, but ended with {process.exitcode}")
+    return failures
+
+
+def slow(ranks: int) -> Any:
+    """So many ranks, in `make test-all` only."""
+    return pytest.param(ranks, marks=pytest.mark.slow)
+
+
+def on_ranks(*sizes: Any) -> Callable[[Callable[[int], None]], Callable[[int], None]]:
+    """Makes a test of a function that every rank runs with its number, once for each size."""
+
+    def decorate(body: Callable[[int], None]) -> Callable[[int], None]:
+        @pytest.mark.parametrize("ranks", sizes)
+        def test(ranks: int) -> None:
+            run(_run_body, body.__module__, body.__name__, ranks=ranks)
+
+        test.body = body  # type: ignore[attr-defined]
+        test.__doc__ = body.__doc__
+        return test
+
+    return decorate
+
+
+def _run_body(rank: int, size: int, module: str, name: str) -> None:
+    getattr(importlib.import_module(module), name).body(rank)

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// For builds without MPI.
+#include "pliant/common/errors.h"
+#include "tools/pliant-bench/ranks.h"
+
+namespace pliant::bench {
+
+bool started_by_mpi() { return false; }
+bool threads_allowed() { return true; }
+
+int run_on_mpi(int*, char***, const Body&) {
+  return tell(InputError(
+      "--local: this build has no MPI, so say how many threads shall be ranks, as in --local 4"));
+}
+
+}  // namespace pliant::bench
