@@ -143,8 +143,8 @@ int main_of(unsigned seed, int networks) {
   const json document{
       {"regret", survey.regrets(0)},
       {"regret_noisy", survey.regrets(kNoise)},
-      {"replan_steps", survey.replans(steps_until_as_if_told, 0)},
-      {"replan_steps_noisy", survey.replans(steps_until_as_if_told, kNoise)},
+      {"replan_steps", survey.replans(steps_until_as_if_known, 0)},
+      {"replan_steps_noisy", survey.replans(steps_until_as_if_known, kNoise)},
       {"replan_steps_near",
        survey.replans([](Loop& one, const plan::Link& to) { return replan_steps(one, to); },
                       kNoise)},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // How much is lost by not knowing the network, executed in simulated time. For each case (a model's
 // size and the compute time of a step) on the network that SMPI plays: run the plans that the
-// model, told the truth, has within 2x of the best, and 20 random ones; then let `auto` find its
-// own, told nothing; then run what it ended with. Simulated time has no noise, so a plan that ran
-// once takes the same time ever after.
+// model, given the true network, has within 2x of the best, and 20 random ones; then let `auto`
+// find its own by measuring; then run what it ended with. Simulated time has no noise, so a plan
+// that ran once takes the same time ever after.
 //
 //   control-simulated LINK SEED LENGTH:COMPUTE_US ...     prints one JSON document
 #include <cstdio>
@@ -76,7 +76,7 @@ class Trial {
   }
 
  private:
-  [[nodiscard]] model::Inputs told() const {
+  [[nodiscard]] model::Inputs truth_inputs() const {
     return {.world = plan::uniform_world(ranks_.size(), truth_),
             .buckets = {{case_.length, case_.compute}},
             .compute = case_.compute,
@@ -91,7 +91,7 @@ class Trial {
                         plan.leader == plan::Leader::kVar;  // the same messages as star
       return plan.late > 0 || twin || !control::allowed(plan, {}, options.guards, false);
     });
-    const auto all = model::predict_all(plans, told(), book_);
+    const auto all = model::predict_all(plans, truth_inputs(), book_);
     const double least = control::fastest(control::all_of(all))->speed() / kNearTheBest;
     for (const Prediction& each : all) {
       if (each.speed() >= least) (void)judged(each.plan);
@@ -102,7 +102,7 @@ class Trial {
   // Time per unit of progress, executed. Efficiency is the model's: nothing trains here.
   double judged(const plan::Plan& plan) {
     const double step = case_.compute.value + exchange_seconds(plan) / plan.every;
-    const double efficiency = model::predict(plan, told(), book_).efficiency;
+    const double efficiency = model::predict(plan, truth_inputs(), book_).efficiency;
     plans_.emplace(to_string(plan), plan);
     return judged_[to_string(plan)] = step / efficiency;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How plans are chosen, with the guard-rails. Every number may be set; the reasons are those of the
+// Options of the choice of plans. Every number may be set; the reasons given are those of the
 // starting values.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace pliant::control {
 
 // auto: the largest efficiency / step time. knee: the published policy, the knee of (step time, 1 /
-// gain) over gradient plans. fixed: what is pinned, completed as parse_plan would; nothing is
+// gain) over gradient plans. fixed: the plan that the pins stand for (PinnedPlan); nothing is
 // chosen.
 enum class Policy : std::uint8_t { kAuto, kKnee, kFixed };
 inline constexpr std::array kPolicies = {Policy::kAuto, Policy::kKnee, Policy::kFixed};
@@ -54,7 +54,7 @@ struct Options {
   std::int64_t settling_steps = 10;
   int settling_exchanges = 6;
 
-  // Do no harm: whatever is not predicted to be 3 % better than the engine's own all-reduce every
+  // Do no harm: whatever is not predicted to be 3 % better than the backend's own all-reduce every
   // step is not worth its risk.
   double better_than_plain = 1.03;
 
@@ -62,15 +62,15 @@ struct Options {
   // steps.
   std::int64_t repay_steps = 200;
 
-  // A correction that has not been seen for 1,000 steps may be refreshed by one step of its scheme,
+  // A correction without a timing for 1,000 steps may be refreshed by one exchange of its scheme,
   // if that is predicted within 1.2x of the best. Looking for one takes an evaluation: at most one
   // exchange in 250.
   std::int64_t stale_steps = 1000;
   std::int64_t trial_period = 250;
   double trial_slowdown = 1.2;
 
-  // Inputs that moved by less since the last evaluation do not start another. Links: or by twice
-  // their uncertainty, if that is more.
+  // Inputs that moved by less since the last evaluation do not start another one. For links the
+  // limit is twice their uncertainty, if that is more.
   double tolerance = 0.15;
 };
 

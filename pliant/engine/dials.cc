@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <limits>
+#include <iterator>
+#include <type_traits>
+#include <utility>
 
 #include "pliant/common/errors.h"
 #include "pliant/common/suggest.h"
@@ -14,84 +15,191 @@
 namespace pliant::engine {
 namespace {
 
-constexpr double kNoLimit = std::numeric_limits<double>::max();
+using control::Guards;
+using Control = control::Options;
+using Efficiency = model::EfficiencyOptions;
+using For = Dial::For;
 
-struct Dial {
-  std::string name;
+struct Range {
   double least;
-  double most;
-  std::function<void(Options&, double)> turn;
-  bool whole = false;
+  double most = Dial::kNoLimit;
 };
 
-// A dial that writes one number of the guard-rails, of control or of efficiency.
-template <typename Part, typename Number>
-Dial dial(std::string name, Part Options::*part, Number Part::*number, double least,
-          double most = kNoLimit) {
-  return {
-      std::move(name), least, most,
-      [=](Options& options, double value) { options.*part.*number = static_cast<Number>(value); },
-      std::is_integral_v<Number>};
+// A dial of the number that `field` returns by reference.
+template <typename Field>
+Dial dial_of(std::string name, std::string sentence, For who, Range range, Field field) {
+  using Number = std::remove_cvref_t<decltype(field(std::declval<Options&>()))>;
+  return {.name = std::move(name),
+          .sentence = std::move(sentence),
+          .who = who,
+          .least = range.least,
+          .most = range.most,
+          .whole = std::is_integral_v<Number>,
+          .set = [field](Options& o, double value) { field(o) = static_cast<Number>(value); },
+          .value = [field](const Options& o) { return fmt::format("{}", field(o)); }};
 }
 
 template <typename Number>
-Dial guard(std::string name, Number control::Guards::*number, double least,
-           double most = kNoLimit) {
-  return {std::move(name), least, most,
-          [=](Options& options, double value) {
-            options.control.guards.*number = static_cast<Number>(value);
-          },
-          std::is_integral_v<Number>};
+Dial guard(std::string name, std::string sentence, For who, Range range, Number Guards::*number) {
+  return dial_of(
+      std::move(name), std::move(sentence), who,
+      range, [number](auto& o) -> auto& { return o.control.guards.*number; });
 }
 
-const std::vector<Dial>& dials() {
-  using control::Guards;
-  using Control = control::Options;
-  using Efficiency = model::EfficiencyOptions;
-  static const std::vector<Dial> all = {
-      {"p", 0, 1, [](Options& options, double value) { options.efficiency.turn_all_p(value); }},
-      dial("p_updates", &Options::efficiency, &Efficiency::p_updates, 0, 1),
-      dial("p_gradients", &Options::efficiency, &Efficiency::p_gradients, 0, 1),
-      dial("p_updates_adam", &Options::efficiency, &Efficiency::p_updates_adam, 0, 1),
-      dial("p_gradients_adam", &Options::efficiency, &Efficiency::p_gradients_adam, 0, 1),
-      dial("q_sparse", &Options::efficiency, &Efficiency::q_sparse, 0.01, 1),
-      dial("q_shared", &Options::efficiency, &Efficiency::q_shared, 0.01, 1),
-      dial("enough", &Options::efficiency, &Efficiency::enough, 1e-6, 1),
-      dial("age_scale", &Options::efficiency, &Efficiency::age_scale, 0.1),
-      dial("age_power", &Options::efficiency, &Efficiency::age_power, 0.1, 10),
-      dial("age_scale_adam", &Options::efficiency, &Efficiency::age_scale_adam, 0.1),
-      dial("age_power_adam", &Options::efficiency, &Efficiency::age_power_adam, 0.1, 10),
-      {"drift", 0, 1, [](Options& options, double value) { options.drift = value; }},
-      {"drag", 0, 1, [](Options& options, double value) { options.drag = value; }},
-      {"lengthen", 0, 1, [](Options& options, double value) { options.lengthen = value; }},
-      guard("least_density_updates", &Guards::least_density_updates, 1e-6, 1),
-      guard("least_density_gradients", &Guards::least_density_gradients, 1e-6, 1),
-      guard("most_every", &Guards::most_every, 1, 1024),
-      guard("sparse_every", &Guards::sparse_every, 1, 1024),
-      guard("most_late", &Guards::most_late, 0, 64),
-      guard("most_late_adam", &Guards::most_late_adam, 0, 64),
-      dial("warm_up_steps", &Options::control, &Control::warm_up_steps, 0, 1e9),
-      dial("warm_up_slowdown", &Options::control, &Control::warm_up_slowdown, 1),
-      dial("ramp_start", &Options::control, &Control::ramp_start, 1e-6, 1),
-      dial("ramp_factor", &Options::control, &Control::ramp_factor, 1),
-      dial("ramp_steps", &Options::control, &Control::ramp_steps, 0, 1e9),
-      dial("better", &Options::control, &Control::better, 1),
-      dial("better_than_plain", &Options::control, &Control::better_than_plain, 1),
-      dial("better_at_once", &Options::control, &Control::better_at_once, 1),
-      dial("confirmations", &Options::control, &Control::confirmations, 1, 1e6),
-      dial("dwell_steps", &Options::control, &Control::dwell_steps, 0, 1e9),
-      dial("settling_steps", &Options::control, &Control::settling_steps, 0, 1e9),
-      dial("settling_exchanges", &Options::control, &Control::settling_exchanges, 0, 1e6),
-      dial("stale_steps", &Options::control, &Control::stale_steps, 1, 1e9),
-      dial("trial_period", &Options::control, &Control::trial_period, 1, 1e9),
-      dial("trial_slowdown", &Options::control, &Control::trial_slowdown, 1),
-      dial("tolerance", &Options::control, &Control::tolerance, 0),
-      dial("repay_steps", &Options::control, &Control::repay_steps, 0, 1e9),
+template <typename Number>
+Dial control_dial(std::string name, std::string sentence, For who, Range range,
+                  Number Control::*number) {
+  return dial_of(
+      std::move(name), std::move(sentence), who,
+      range, [number](auto& o) -> auto& { return o.control.*number; });
+}
+
+Dial efficiency_dial(std::string name, std::string sentence, Range range,
+                     double Efficiency::*number) {
+  return dial_of(
+      std::move(name), std::move(sentence), For::kExperts,
+      range, [number](auto& o) -> auto& { return o.efficiency.*number; });
+}
+
+// Sets the exponents of both kinds, with and without Adam.
+Dial dial_p() {
+  return {.name = "p",
+          .sentence =
+              "Leans towards speed (0) or accuracy (1): how much a step loses by updating "
+              "fewer entries.",
+          .least = 0,
+          .most = 1,
+          .set = [](Options& o, double value) { o.efficiency.turn_all_p(value); },
+          .value =
+              [](const Options& o) {
+                const Efficiency& e = o.efficiency;
+                return fmt::format("{} for updates, {} for gradients; with Adam {} and {}",
+                                   e.p_updates, e.p_gradients, e.p_updates_adam,
+                                   e.p_gradients_adam);
+              }};
+}
+
+std::vector<Dial> for_users() {
+  return {
+      dial_p(),
+      guard("least_density_updates", "Lowest density that is chosen for updates.", For::kUsers,
+            {1e-6, 1}, &Guards::least_density_updates),
+      guard("least_density_gradients",
+            "Lowest density that is chosen for gradients, for `shared/star` and for long `every`.",
+            For::kUsers, {1e-6, 1}, &Guards::least_density_gradients),
+      guard("most_every", "Largest `every` that is chosen.", For::kUsers, {1, 1024},
+            &Guards::most_every),
+      guard("most_late", "Largest `late` that is chosen without Adam.", For::kUsers, {0, 64},
+            &Guards::most_late),
+      control_dial("warm_up_steps", "Number of first steps that run denser than the chosen plan.",
+                   For::kUsers, {0, 1e9}, &Control::warm_up_steps),
+      control_dial("better",
+                   "A switch needs a plan that is predicted to be this many times faster.",
+                   For::kUsers, {1}, &Control::better),
+      dial_of(
+          "lengthen",
+          "Updates with Adam: 1 makes up for shorter steps in full, 0 leaves steps as they are.",
+          For::kUsers, {0, 1}, [](auto& o) -> auto& { return o.lengthen; }),
+      control_dial("tolerance",
+                   "Plans are compared again once a measurement moves by more than this fraction.",
+                   For::kUsers, {0}, &Control::tolerance),
   };
-  return all;
+}
+
+std::vector<Dial> of_efficiency() {
+  return {
+      efficiency_dial("p_updates", "The exponent p of updates.", {0, 1}, &Efficiency::p_updates),
+      efficiency_dial("p_gradients", "The exponent p of gradients.", {0, 1},
+                      &Efficiency::p_gradients),
+      efficiency_dial("p_updates_adam", "The exponent p of updates with Adam.", {0, 1},
+                      &Efficiency::p_updates_adam),
+      efficiency_dial("p_gradients_adam", "The exponent p of gradients with Adam.", {0, 1},
+                      &Efficiency::p_gradients_adam),
+      efficiency_dial("q_sparse", "Efficiency of union and srs.", {0.01, 1}, &Efficiency::q_sparse),
+      efficiency_dial("q_shared", "Efficiency of shared.", {0.01, 1}, &Efficiency::q_shared),
+      efficiency_dial("enough", "Updated fraction above which efficiency stays the same.",
+                      {1e-6, 1}, &Efficiency::enough),
+      efficiency_dial("age_scale", "Age at which efficiency is a half.", {0.1},
+                      &Efficiency::age_scale),
+      efficiency_dial("age_power", "Steepness of the fall with age.", {0.1, 10},
+                      &Efficiency::age_power),
+      efficiency_dial("age_scale_adam", "Age at which efficiency is a half with Adam.", {0.1},
+                      &Efficiency::age_scale_adam),
+      efficiency_dial("age_power_adam", "Steepness of the fall with age with Adam.", {0.1, 10},
+                      &Efficiency::age_power_adam),
+      dial_of(
+          "drift", "Extra time of a hidden exchange, as a fraction of compute.", For::kExperts,
+          {0, 1}, [](auto& o) -> auto& { return o.drift; }),
+      dial_of(
+          "drag", "Extra time of a step, as a fraction of the exchange time that it hides.",
+          For::kExperts, {0, 1}, [](auto& o) -> auto& { return o.drag; }),
+  };
+}
+
+std::vector<Dial> of_control() {
+  const auto expert = [](std::string name, std::string sentence, Range range, auto number) {
+    return control_dial(std::move(name), std::move(sentence), For::kExperts, range, number);
+  };
+  return {
+      guard("sparse_every", "Smallest `every` that needs the density of gradients.", For::kExperts,
+            {1, 1024}, &Guards::sparse_every),
+      guard("most_late_adam", "Largest `late` that is chosen with Adam.", For::kExperts, {0, 64},
+            &Guards::most_late_adam),
+      expert("warm_up_slowdown", "Longest step of warm-up, in steps of the chosen plan.", {1},
+             &Control::warm_up_slowdown),
+      expert("ramp_start", "Density that follows dense at once.", {1e-6, 1}, &Control::ramp_start),
+      expert("ramp_factor", "Largest fall of density at a time.", {1}, &Control::ramp_factor),
+      expert("ramp_steps", "Steps between two falls of density.", {0, 1e9}, &Control::ramp_steps),
+      expert("better_than_plain", "Least advantage over plain dense all-reduce.", {1},
+             &Control::better_than_plain),
+      expert("better_at_once", "Advantage that needs no confirmation.", {1},
+             &Control::better_at_once),
+      expert("confirmations", "Decisions in a row that must agree on a switch.", {1, 1e6},
+             &Control::confirmations),
+      expert("dwell_steps", "Steps between two switches.", {0, 1e9}, &Control::dwell_steps),
+      expert("settling_steps", "Steps after a change of the network without hysteresis.", {0, 1e9},
+             &Control::settling_steps),
+      expert("settling_exchanges", "Decisions after a change of the network without hysteresis.",
+             {0, 1e6}, &Control::settling_exchanges),
+      expert("stale_steps", "Age of a timing that calls for a trial.", {1, 1e9},
+             &Control::stale_steps),
+      expert("trial_period", "Exchanges between two trials.", {1, 1e9}, &Control::trial_period),
+      expert("trial_slowdown", "Largest slowdown of a trial.", {1}, &Control::trial_slowdown),
+      expert("repay_steps", "Steps within which a change of kind must repay its cost.", {0, 1e9},
+             &Control::repay_steps),
+  };
 }
 
 }  // namespace
+
+std::string Dial::range() const {
+  return most == kNoLimit ? fmt::format("{:g} or more", least)
+                          : fmt::format("{:g} to {:g}", least, most);
+}
+
+const std::vector<Dial>& dials() {
+  static const std::vector<Dial> all = [] {
+    std::vector<Dial> made = for_users();
+    for (auto part : {of_efficiency(), of_control()})
+      std::ranges::move(part, std::back_inserter(made));
+    return made;
+  }();
+  return all;
+}
+
+std::vector<std::string> dial_names() {
+  std::vector<std::string> names;
+  for (const Dial& each : dials()) {
+    if (each.who == For::kUsers) names.push_back(each.name);
+  }
+  return names;
+}
+
+const Dial& dial(std::string_view name) {
+  const auto found = std::ranges::find(dials(), name, &Dial::name);
+  require(found != dials().end(), "there is no dial '{}'", name);
+  return *found;
+}
 
 void turn_dial(Options& options, std::string_view name, double value) {
   const auto found = std::ranges::find(dials(), name, &Dial::name);
@@ -100,17 +208,10 @@ void turn_dial(Options& options, std::string_view name, double value) {
   const bool fits = std::isfinite(value) && value >= found->least && value <= found->most &&
                     (!found->whole || value == std::floor(value));
   if (!fits) {
-    const std::string most = found->most == kNoLimit ? "up" : fmt::format("to {:g}", found->most);
-    throw InputError(fmt::format("dial {}={:g}: it goes from {:g} {}{}", name, value, found->least,
-                                 most, found->whole ? ", in whole numbers" : ""));
+    throw InputError(fmt::format("dial {}={:g}: allowed is {}{}", name, value, found->range(),
+                                 found->whole ? ", in whole numbers" : ""));
   }
-  found->turn(options, value);
-}
-
-std::vector<std::string> dial_names() {
-  std::vector<std::string> names;
-  for (const Dial& each : dials()) names.push_back(each.name);
-  return names;
+  found->set(options, value);
 }
 
 control::Policy parse_policy(std::string_view text) {

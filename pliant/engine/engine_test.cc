@@ -214,6 +214,10 @@ TEST(Engine, SaysWhatRanksDisagreeOn) {
                 options.facts.emplace_back("torch", rank == 0 ? "2.13.0" : "2.12.0");
               }),
               HasSubstr("torch: rank 0 has '2.13.0', rank 1 has '2.12.0'"));
+  EXPECT_THAT(complaint([](int rank, auto&, auto& options) {
+                if (rank == 2) options.control.better = 1.5;
+              }),
+              HasSubstr("dial better: rank 0 has '1.05', rank 2 has '1.5'"));
 }
 
 TEST(Engine, ARankThatIsGoneIsAnErrorForAllAndStaysOne) {

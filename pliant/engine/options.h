@@ -32,7 +32,7 @@ struct Options {
   bool shared = true;    // false: contributions are picked elsewhere, and a rank cannot send what
                          // another one picks
   bool adam = false;     // it divides by a second moment
-  // How what is not pinned is chosen. Complete pins (is_complete) are never departed from.
+  // How the parts that are not pinned are chosen. Pins of kind, scheme and density choose nothing.
   control::Options control = {};
   model::EfficiencyOptions efficiency = {};
   double drift = model::kUsualDrift;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Training in pure model terms: a synthetic network times what the plan in force sends, observe and
-// control do the rest, with the delays of real records. What an engine does, without engine, clock
-// or threads.
+// Loop: training in pure model terms. A synthetic network times the exchanges of the plan in force;
+// observe and control do the rest, with the delays of real records. No engine, clock or threads.
 #pragma once
 
 #include <deque>
@@ -54,12 +53,12 @@ class Loop {
   [[nodiscard]] const plan::Plan& plan() const { return *in_force_; }
   [[nodiscard]] std::int64_t now() const { return now_; }
 
-  // The inputs as somebody would have them who knows the network.
+  // The inputs if the network were known.
   [[nodiscard]] model::Inputs truth() const {
-    model::Inputs told = inputs.model;
-    told.world = plan::uniform_world(ranks_, network.link);
-    told.corrections = {};
-    return told;
+    model::Inputs known = inputs.model;
+    known.world = plan::uniform_world(ranks_, network.link);
+    known.corrections = {};
+    return known;
   }
 
   std::optional<control::Decision> start() {

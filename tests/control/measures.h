@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random networks, and how well a loop does on them by somebody who knows them. For tests and for
-// bench/control.
+// Random networks, and figures for how well a Loop does on them. For tests and for bench/control.
 #pragma once
 
 #include <algorithm>
@@ -77,23 +76,23 @@ inline double replan_steps(Loop& loop, const plan::Link& to, double share = 0.85
   return static_cast<double>(loop.now() - changed - rhythm);
 }
 
-// Whether the same policy, in the same state and told the network, would leave the plan in force.
-inline bool as_if_told(Loop& loop) {
+// Whether the same policy in the same state would keep the plan in force if it knew the network.
+inline bool as_if_known(Loop& loop) {
   control::State state = loop.state;
-  control::Inputs told = loop.inputs;
-  told.model = loop.truth();
-  told.changed = true;
-  told.step = loop.now() + 1;
-  return control::decide(told, loop.options, state, loop.book).choice == loop.plan();
+  control::Inputs known = loop.inputs;
+  known.model = loop.truth();
+  known.changed = true;
+  known.step = loop.now() + 1;
+  return control::decide(known, loop.options, state, loop.book).choice == loop.plan();
 }
 
 // Steps from a change of the network until the plan in force is the policy's choice under the ramp;
 // the plan's rhythm taken off as above.
-inline double steps_until_as_if_told(Loop& loop, const plan::Link& to) {
+inline double steps_until_as_if_known(Loop& loop, const plan::Link& to) {
   const plan::Plan before = loop.plan();
   loop.network.link = to;
   const std::int64_t changed = loop.now();
-  while (!as_if_told(loop) && loop.now() - changed < 60) (void)loop.step();
+  while (!as_if_known(loop) && loop.now() - changed < 60) (void)loop.step();
   return static_cast<double>(loop.now() - changed -
                              std::max(0, 3 * before.every + before.late - 10));
 }

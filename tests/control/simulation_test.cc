@@ -24,7 +24,7 @@ int networks() {
 }
 int runs() { return std::max(1, networks() / 10); }
 
-// Nothing told, everything measured: after warm-up and ramp the plan in force is nearly the best
+// Everything is measured: after warm-up and ramp the plan in force is nearly the best
 // there is.
 TEST(Simulation, LittleIsLostByNotKnowingTheNetwork) {
   for (const double spread : {0.0, 0.2}) {
@@ -34,7 +34,7 @@ TEST(Simulation, LittleIsLostByNotKnowingTheNetwork) {
       Loop loop(book(), setting.ranks, setting.link, setting.length, setting.compute,
                 static_cast<unsigned>(i), spread, spread > 0 ? 0.01 : 0);
       run(loop, 420);
-      if (loop.state.after_trial) run(loop, 10);
+      if (loop.state.trials.after_trial) run(loop, 10);
       regrets.push_back(regret(loop));
     }
     fmt::print("noise {}: regret median {:.3f}, p95 {:.3f}, max {:.3f}\n", spread,
@@ -59,7 +59,7 @@ TEST(Simulation, APlanForTheNewNetworkIsInForceInTime) {
   EXPECT_LE(quantile(steps, 0.9), 10);
 }
 
-// Without noise it is the very plan that the policy would have if it were told.
+// Without noise it is the very plan that the policy would have if it knew the network.
 TEST(Simulation, WithoutNoiseItIsThePolicysOwnChoice) {
   std::vector<double> steps;
   for (int i = 0; i < 3 * networks(); ++i) {
@@ -68,7 +68,7 @@ TEST(Simulation, WithoutNoiseItIsThePolicysOwnChoice) {
               static_cast<unsigned>(i), 0, 0);
     run(loop, 300);
     steps.push_back(
-        steps_until_as_if_told(loop, random_setting(static_cast<unsigned>(5000 + i)).link));
+        steps_until_as_if_known(loop, random_setting(static_cast<unsigned>(5000 + i)).link));
   }
   fmt::print(
       "random changes without noise, steps until the plan is the policy's choice: median {}, p90 "

@@ -12,6 +12,7 @@
 #include "pliant/common/suggest.h"
 #include "pliant/common/version.h"
 #include "pliant/compress/measure.h"
+#include "pliant/engine/dials.h"
 #include "tools/command_line/command_line.h"
 
 namespace pliant::what_if {
@@ -30,6 +31,10 @@ struct Typed {
   bool adam = false, gradients_only = false, json = false, csv = false, version = false;
 };
 
+std::string help_of(const engine::Dial& dial) {
+  return fmt::format("{} [{}]", dial.sentence, dial.value(engine::Options{}));
+}
+
 void declare(CLI::App& app, Options& options, Typed& typed) {
   app.add_option("--params", typed.params,
                  "parameters of the model, as in 25.6M; K, M and G are decimal");
@@ -44,9 +49,7 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
                  "options given beside it win");
   app.add_option("--plan", typed.plan, "what is pinned, as in 'gradients union density=1%' [auto]");
   app.add_option("--policy", typed.policy, "auto or knee [auto]");
-  app.add_option("--p", typed.p,
-                 "the dial between speed (0) and accuracy (1) [0.1 for updates, 0.2 for gradients; "
-                 "with Adam 0.3]");
+  app.add_option("--p", typed.p, help_of(engine::dial("p")));
   app.add_option("--lanes", typed.lanes,
                  "exchanges at a time; 0: nothing overlaps [1, or the log's]");
   app.add_option("--costs", typed.costs,
@@ -164,9 +167,14 @@ void understand(const Typed& typed, Options& options) {
     options.inputs.gain = options.log->gain;
   }
   if (typed.p) {
-    if (!(*typed.p >= 0 && *typed.p <= 1))
-      throw InputError(fmt::format("--p: {} is not between 0 and 1", *typed.p));
-    options.inputs.efficiency.turn_all_p(*typed.p);
+    engine::Options turned;
+    try {
+      engine::turn_dial(turned, "p", *typed.p);
+    } catch (const InputError&) {
+      throw InputError(
+          fmt::format("--p: {} is not in the range {}", *typed.p, engine::dial("p").range()));
+    }
+    options.inputs.efficiency = turned.efficiency;
   }
   if (typed.policy != "auto" && typed.policy != "knee")
     throw InputError(fmt::format("--policy: '{}' is neither 'auto' nor 'knee'", typed.policy));

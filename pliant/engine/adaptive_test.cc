@@ -3,6 +3,7 @@
 // whatever their clocks and delays are.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
@@ -11,7 +12,7 @@
 
 #include "tests/support/run_engines.h"
 
-namespace pliant::planner {
+namespace pliant::engine {
 namespace {
 
 using pliant::testing::run_engines;
@@ -228,4 +229,4 @@ TEST(AdaptiveSlow, EnginesAgreeThroughAHundredThousandDecisions) {
 }
 
 }  // namespace
-}  // namespace pliant::planner
+}  // namespace pliant::engine
