@@ -60,7 +60,7 @@ struct Capabilities {
       false;  // several communicators of one process may be used from several threads at once
   bool simulated = false;  // time is simulated: nothing may poll, and only now() tells the time
   bool tells_length =
-      false;  // wait() knows how long a received message was; otherwise whoever reads it must
+      false;  // wait() knows how long a received message was; otherwise the reader must
 };
 
 // One rank's end of the messages. Used by one thread at a time. Once a call has thrown CommError

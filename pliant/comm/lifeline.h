@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Alive until the first failure; afterwards every call repeats it. Each backend holds one.
+// Lifeline of a communicator: remembers its first failure, and throws it again in every later call.
+// Each backend holds one.
 #pragma once
 
 #include <optional>

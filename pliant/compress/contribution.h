@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a rank adds to an exchange: its gradient, or the progress of its parameters.
+// Contribution of a rank to an exchange: its gradient, or the progress of its parameters.
 #pragma once
 
 #include <algorithm>

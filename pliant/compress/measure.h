@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Measures what the kernels cost on this machine, with the machine's own clock.
+// Measurement of this machine's cost table, by running the kernels.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Streams and their parts are filled up with zeros to 8 bytes.
+// Padding of streams and their parts with zeros to 8 bytes.
 #pragma once
 
 #include <algorithm>

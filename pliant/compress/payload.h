@@ -39,7 +39,7 @@ inline constexpr std::uint32_t kAnySender = ~std::uint32_t{0};
 struct SenderStatus {
   bool non_finite = false;  // a contribution had an entry that is not finite; such an entry is
                             // never among the values
-  bool refused = false;     // somebody refused what it was sent: the exchange has failed
+  bool refused = false;     // a rank refused a payload: the exchange has failed
   float unsent = 0;         // energy that was accumulated and not sent
   float vote = 0;  // for the next leader: the energy of the largest entries of rank `voted`
   std::uint16_t voted = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The k largest of a selection, by the total order: magnitude's bit pattern first, lower index
-// before higher among equals. The time is linear in the selection's size, whatever its values.
+// Trim: reduces a selection to its k largest entries, by the total order: magnitude's bit pattern
+// first, lower index before higher among equals. The time is linear in the selection's size,
+// whatever its values.
 #pragma once
 
 #include <cstddef>

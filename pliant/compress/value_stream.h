@@ -17,7 +17,7 @@ using OnDifferences = std::function<void(std::size_t begin, std::span<const floa
 void require_finite(std::span<const float> values);
 
 // Finite values to `out`, which has plan::value_stream_bytes bytes; returns the bytes written.
-// `values` become what a reader makes of them. f32 has no differences and calls nobody.
+// `values` become what a reader makes of them. f32 has no differences and makes no call.
 [[nodiscard]] std::size_t write_values(plan::ValueCode code, std::span<float> values,
                                        std::byte* out, const OnDifferences& on_differences);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// An all-reduce of values that travel in a code: each hop carries a payload of values alone.
-// Whoever encodes banks the rounding, and a sum that is complete is encoded once and passed on as
-// it is, so all ranks decode the same bits.
+// CodedSum: the blocks of an all-reduce of values in a lossy code. Each hop carries a payload of
+// values alone. A rank that encodes keeps the rounding error. A complete sum is encoded once and
+// passed on as it is, so all ranks decode the same bits.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ namespace pliant::exchange {
 class CodedSum final : public Blocks {
  public:
   // Sums `values`, which are finite, in place, cut into `count` blocks. `envelope` says what the
-  // payloads are for; length, slice and contents are filled in. `status` are this rank's, and at
-  // the end everybody's. What rounding takes away on this rank is added to `banked`, as long as
+  // payloads are for; length, slice and contents are filled in. `status` is this rank's, and at
+  // the end that of all ranks. The rounding error of this rank is added to `banked`, as long as
   // `values`. There is room for sums of up to `most` values: a rank that has refused does not know
   // how many there are, and brings that many.
   CodedSum(std::span<float> values, std::span<float> banked, std::size_t most, int count,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The first thing that was wrong with what others sent. A rank that refuses a payload still plays
-// the schedule to its end, so that nobody waits for it in vain; then it throws.
+// Complaint: the first error found in received payloads. A rank that refuses a payload still runs
+// the schedule to its end, so that no rank waits for it; then it throws.
 #pragma once
 
 #include <exception>
@@ -26,7 +26,7 @@ class Complaint {
     try {
       std::forward<Work>(work)();
       return true;
-    } catch (const RefusedByPeer&) {  // the refusal itself says more than its echo
+    } catch (const RefusedByPeer&) {  // prefer the original error to a report of it
       if (!first_) first_ = std::current_exception();
     } catch (...) {
       if (!first_ || echo_) first_ = std::current_exception();

@@ -70,7 +70,7 @@ class DenseFlight final : public Flight {
     note_wire();
     complaint_.raise();
     // All ranks hold the same bits, so all find the same. Gradients are handed on as they are, as
-    // DDP would, unless somebody's residual is in them.
+    // DDP would, unless a rank's residual is in them.
     if (!coded() && (updates() || terms_.flushes)) status_.non_finite = !all_finite(work_);
   }
 

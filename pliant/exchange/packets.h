@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Payloads as blocks: several in one message, one after the other; each one's header says where it
-// ends.
+// Packets and Parts: payloads as blocks of a schedule. A message may carry several payloads, one
+// after the other; the header of each says where it ends.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ namespace pliant::exchange {
 // room.
 [[nodiscard]] std::vector<comm::Region> unpack(const comm::Region& message, std::size_t count);
 
-// An all-gather of payloads that nobody changes on the way: block b is rank b's.
+// An all-gather of payloads that stay the same on the way: block b is rank b's.
 class Packets final : public Blocks {
  public:
   // bounds[b]: the most bytes that block b can have.

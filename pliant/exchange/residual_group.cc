@@ -8,6 +8,7 @@
 #include "pliant/common/errors.h"
 #include "pliant/common/split.h"
 #include "pliant/compress/gain.h"
+#include "pliant/kernels/dense.h"
 #include "pliant/plan/density.h"
 
 namespace pliant::exchange {
@@ -22,7 +23,7 @@ std::vector<std::size_t> differences(const std::vector<std::size_t>& begins) {
 }  // namespace
 
 ResidualGroup::ResidualGroup(std::span<float> residual)
-    : residual_used(!std::ranges::all_of(residual, [](float value) { return value == 0; })),
+    : residual_used(!kernels::all_zero(residual)),
       residual_(residual),
       selector_({residual.size()}) {
   require(size() <= UINT32_MAX, "exchange: a group of {} entries; indices have 32 bits", size());

@@ -61,4 +61,6 @@ class ResidualGroup {
   std::vector<std::unique_ptr<Workspace>> idle_;
 };
 
+using Bucket = ResidualGroup;  // the former name, for programs written with it
+
 }  // namespace pliant::exchange

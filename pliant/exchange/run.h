@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Runs a schedule over blocks, whatever a block is: a span of floats or a payload.
+// Runner of schedules. A block is a span of floats or a payload; the runner does not know which.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class Blocks {
                                           schedule::OnArrival on_arrival) = 0;
 
   // Something arrived that cannot be right: it was longer than its room, and is lost. The schedule
-  // goes on; whoever owns the blocks fails at its end.
+  // goes on; the owner of the blocks fails at its end.
   virtual void refuse(const std::string& why);
 
   // The message has arrived at the front of its room; where the backend does not tell its length

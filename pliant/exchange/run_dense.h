@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Dense exchange: a schedule over equal parts of a float32 vector.
+// Dense collectives: a schedule run over equal parts of a float32 vector.
 #pragma once
 
 #include <memory>

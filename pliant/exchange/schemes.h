@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One flight per scheme; depart() picks.
+// Constructors of flights, one for each scheme; exchange::depart() chooses.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Scratch memory that is kept between exchanges: the first one pays for its pages, the others do
-// not.
+// Workspace: scratch memory that is kept between exchanges, so that only the first one has to get
+// its pages from the system.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace pliant::exchange {
 
 class Workspace {
  public:
-  // `size` bytes, aligned, valid (and shared with whoever holds the region) until the next reset().
+  // `size` bytes, aligned, valid (and shared with the holder of the region) until the next reset().
   [[nodiscard]] comm::Region take(std::size_t size) {
     const std::size_t rounded = (size + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
     if (slabs_.empty() || used_ + rounded > slabs_.back().size()) {
@@ -28,7 +28,7 @@ class Workspace {
     return region;
   }
 
-  // Everything taken so far may be handed out again, but for what somebody still holds: after an
+  // Everything taken so far may be handed out again, but for regions that are still held: after an
   // error a dead communicator may have messages under way into it.
   void reset() {
     std::erase_if(slabs_, [](const Buffer<std::byte>& slab) { return slab.shared(); });

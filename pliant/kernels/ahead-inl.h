@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which lines a pass over large arrays asks for before it needs them. Included once per target
+// Prefetching of the cache lines that a pass over large arrays needs next. Included once per target
 // (hence no #pragma once).
 #if defined(PLIANT_KERNELS_AHEAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PLIANT_KERNELS_AHEAD_INL_H_

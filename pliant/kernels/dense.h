@@ -4,6 +4,7 @@
 // overlap otherwise.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 namespace pliant::kernels {
@@ -17,6 +18,11 @@ void multiply(std::span<float> to, std::span<const float> from, float factor);
 
 // Sum of squares, in the 16 double lanes of select.h.
 [[nodiscard]] double energy(std::span<const float> values);
+
+// A plain loop that ends at the first value that is not zero.
+[[nodiscard]] inline bool all_zero(std::span<const float> values) {
+  return std::ranges::all_of(values, [](float value) { return value == 0; });
+}
 
 namespace scalar {
 void add(std::span<float> to, std::span<const float> from);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The order that the indices of every selection have.
+// Check that indices are strictly increasing, as in every selection.
 #pragma once
 
 #include <cstdint>

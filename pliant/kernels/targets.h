@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which SIMD instruction sets the kernels can use on this CPU, and a way for tests and `doctor` to
-// look at each.
+// SIMD instruction sets that the kernels can use on this CPU, with a way for tests and `doctor` to
+// choose one.
 #pragma once
 
 #include <cstdint>

@@ -58,7 +58,7 @@ class Work {
                  coded ? time(Operation::kMultiply, n_, n_) : 0);
   }
 
-  // Own entries out; everybody's decoded, own included, and added one by one.
+  // Own entries out; those of all ranks decoded, own included, and added one by one.
   [[nodiscard]] Codec gathered() const {
     const double all = ranks_ * k_;
     return codec(selecting() + encoding(k_), decoding(all), writing(all));
@@ -73,7 +73,7 @@ class Work {
   }
 
   // Of k entries all but the own slice are encoded, and as many arrive, are decoded, merged and
-  // trimmed; then the own slice's sum goes out and everybody's come in.
+  // trimmed; then the own slice's sum goes out and all sums come in.
   [[nodiscard]] Codec srs() const {
     const double hop = encoding(k_ * others_) + decoding(k_ * others_) +
                        time(Operation::kTrim, 2 * k_ * others_, 2 * k_ * others_) +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What an exchange costs the processor: everything that is done to a contribution besides moving
-// bytes, from a machine's cost table. An operation that was not measured costs nothing.
+// Codec: processor time of an exchange, by the cost table of a machine. It is everything that is
+// done to a contribution besides moving bytes. An operation that was not measured costs nothing.
 #pragma once
 
 #include "pliant/common/units.h"

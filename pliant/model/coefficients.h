@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// price() in two numbers. Over equal links nearly every exchange takes messages x latency + bytes x
-// inverse bandwidth, where both factors follow from the schedules alone. They are found once, by
-// playing the schedules over links that are all latency and over links that are all bandwidth, and
-// kept in a book; thousands of plans are then priced in milliseconds.
+// PriceBook: the price of an exchange in two numbers. Over equal links nearly every exchange takes
+// messages x latency + bytes x inverse bandwidth, where both factors follow from the schedules
+// alone. They are found once, by playing the schedules over links that are all latency and over
+// links that are all bandwidth, and kept in a book; thousands of plans are then priced in
+// milliseconds.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How much one step under a plan is worth, against a dense step: q(scheme) x fraction(updated) x
-// age(every, late). All of it options; the starting values are what trials with a CNN, a small
-// ResNet and a transformer showed (docs/model.md).
+// Efficiency of a plan: progress of one step relative to a dense step, q(scheme) x
+// fraction(updated) x age(every, late). All parameters are options. Their defaults come from trials
+// with a CNN, a small ResNet and a transformer (docs/model.md).
 #pragma once
 
 #include <optional>
@@ -51,7 +51,7 @@ struct GainCurve {
 [[nodiscard]] double gain_at(const GainCurve& curve, double density);
 
 // What a union of N selections covers. They share between everything (`overlap` 1: r) and no more
-// than chance (0: 1 - (1-r)^N). As long as nobody has measured it, halfway.
+// than chance (0: 1 - (1-r)^N). Halfway until it is measured.
 inline constexpr double kAssumedOverlap = 0.5;
 [[nodiscard]] double union_fraction(double density, int size, std::optional<double> overlap);
 // The other way round: which overlap explains a measured updated fraction.

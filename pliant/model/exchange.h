@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What one exchange under a plan costs on the wire: its stages, each a schedule over payloads whose
-// sizes the codec's estimate tells. The stages are those that exchange/ runs, in the same order,
-// over blocks cut alike.
+// Price of one exchange on the wire. An exchange has stages, each a schedule over payloads of
+// estimated size. They are the stages that exchange/ runs, in the same order, over the same blocks.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a collective costs: its schedule, played on N clocks. The same value that exchange/ executes
-// is priced here, so the two cannot drift apart.
+// Price of a collective: the time that its schedule takes, played on N clocks. exchange/ runs the
+// same schedule, so model and reality cannot drift apart.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every plan worth predicting. Small enough to evaluate them all exactly: no search. What is left
-// out, and why: docs/plans.md.
+// Candidate plans: every plan worth predicting. They are few enough to evaluate all of them; there
+// is no search. docs/plans.md says which plans are left out, and why.
 #pragma once
 
 #include <vector>

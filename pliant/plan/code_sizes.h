@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// How large a payload becomes, before it exists: the room that is always enough, and the size to
-// expect. The constants and rules here are part of the payload format (docs/formats/payload.md);
-// the codec and the cost model both read them.
+// Sizes of payloads before they are encoded: an upper bound, for receive room, and an estimate. The
+// constants and rules here are part of the payload format (docs/formats/payload.md); the codec and
+// the cost model both read them.
 #pragma once
 
 #include <algorithm>

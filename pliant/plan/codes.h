@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The names of the wire codes: how a payload writes its indices and its values.
+// Wire codes: the ways in which a payload writes its indices and its values.
 #pragma once
 
 #include <array>

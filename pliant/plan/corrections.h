@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What latency and bandwidth cannot say: how much longer an exchange takes than its price, learnt
-// per scheme and size class. A value that observe writes and the model reads.
+// Corrections: measured time of an exchange / its price, learnt per scheme and size class. observe
+// writes them and the model reads them.
 #pragma once
 
 #include <array>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the work on a contribution costs on a machine: for each operation the time per element of
-// the bucket and per kept entry. Measured (compress/measure.h), not assumed; the model reads such
-// tables, and they have a text form:
+// Cost table of a machine: for each operation on a contribution the time per element of the bucket
+// and per kept entry. compress/measure.h measures it and the model reads it. Its text form:
 //
 //   {"pliant_costs": 1, "costs": [{"operation": "accumulate_select", "ns_per_element": 0.5,
 //   "ns_per_entry": 2.1}, ...]}

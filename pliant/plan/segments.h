@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Into how many parts a pipelined broadcast is cut if the plan does not say: one rule for those who
-// run it and those who price it.
+// Number of segments of a pipelined broadcast if the plan leaves it open: one rule for exchange,
+// which runs it, and for model, which prices it.
 #pragma once
 
 #include <algorithm>

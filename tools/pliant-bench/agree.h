@@ -7,7 +7,7 @@
 
 namespace pliant::bench {
 
-// The largest value over all ranks, on all ranks. Nobody leaves before everybody has come, so it is
+// The largest value over all ranks, on all ranks. No rank leaves before all have come, so it is
 // a barrier too. Collective; throws CommError.
 [[nodiscard]] double max_over_ranks(comm::Communicator& communicator, double mine,
                                     const std::optional<Seconds>& deadline);

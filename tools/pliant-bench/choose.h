@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which complete plans to run: those given as text, and for each scheme asked for the one with the
+// Choice of the plans to run: those given as text, and for each requested scheme the plan with the
 // lowest price.
 #pragma once
 

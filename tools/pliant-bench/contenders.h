@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who competes for a problem: the schedules asked for and the backend's yardstick, all on one
-// vector.
+// Contenders for a problem: the requested schedules and the backend's yardstick, all on one vector.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the user asked for: the options of nccl-tests, and ours.
+// Options of pliant-bench: those of nccl-tests, and ours.
 #pragma once
 
 #include <cstddef>

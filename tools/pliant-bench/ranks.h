@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the ranks come from: threads of this process, or MPI.
+// Start of the ranks, as threads of this process or as MPI processes.
 #pragma once
 
 #include <functional>
@@ -11,11 +11,11 @@
 
 namespace pliant::bench {
 
-// What our schedules are held against: the backend's own collectives or, where it has none, one
-// copy of the vector.
+// Yardstick that our schedules are compared with: the backend's own collectives or, where it has
+// none, one copy of the vector.
 struct Yardstick {
   std::string name;
-  bool solves = false;  // does it do the collective, so that its result can be checked
+  bool solves = false;  // whether it does the collective, so that its result can be checked
   std::function<void(const Problem&, int rank, std::span<float>)> run;
 };
 
@@ -27,8 +27,8 @@ struct Backend {
 // The whole of one rank's work; returns its exit code.
 using Body = std::function<int(comm::Communicator&, const Backend&)>;
 
-// Runs the body as every rank and returns the exit code of the process. Failures are told on
-// stderr, one line, once (of several ranks that lost a peer, MPI may let more than one tell it).
+// Runs the body as every rank and returns the exit code of the process. A failure is one line on
+// stderr. (If several ranks lost a peer, MPI may print more than one.)
 [[nodiscard]] int run_on_threads(int ranks, const Body& body);
 [[nodiscard]] int run_on_mpi(int* argc, char*** argv, const Body& body);
 

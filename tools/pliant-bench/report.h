@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What was measured, as a table for people and a document for machines.
+// Report of the measurements: a table for people and a JSON document for programs.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a user asks pliant-plan.
+// Options of pliant-plan.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the log of a real run (docs/formats/run-log.md) says about the model, the machine and the
-// network it ran on.
+// Reader of run logs (docs/formats/run-log.md): the model, the machine and the network of a real
+// run.
 #pragma once
 
 #include <optional>

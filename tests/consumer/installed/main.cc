@@ -17,7 +17,7 @@ int main() {
       ranks.emplace_back([&, rank] {
         const auto communicator = group.join(rank);
         const pliant::compress::Residual residual(1000);
-        pliant::exchange::ResidualGroup bucket(residual.span());
+        pliant::exchange::Bucket bucket(residual.span());
         std::vector<float> gradient(1000, static_cast<float>(rank + 1));
         const pliant::exchange::Terms terms{
             .plan = pliant::plan::parse_plan("gradients union density=100% values=f32")};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one direction of one host's link has done so far.
+// Counters of one direction of one host's link.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a host's link is like, each direction for itself, and how people write it:
+// Link of a host, each direction for itself, with its text form:
 // "100mbit,10ms,loss=0.5%". `out` is what the host sends, `in` what it receives.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What happens between two hosts besides rate and queue: loss, delay with jitter, reordering.
+// Path between two hosts: loss, delay with jitter, and reordering. Rate and queue are the links'.
 #pragma once
 
 #include <optional>

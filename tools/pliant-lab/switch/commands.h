@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What one line to the control socket does, and what is answered. docs/formats/lab-control.md
-// describes both.
+// Commands of the control socket: one line in, one answer out (docs/formats/lab-control.md).
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Says which phase of a timeline is due when. No clock of its own.
+// Player of a timeline: says which phase is due when. It has no clock of its own.
 #pragma once
 
 #include "tools/pliant-lab/timeline/timeline.h"
