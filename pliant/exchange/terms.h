@@ -15,7 +15,10 @@ namespace pliant::exchange {
 // Input that is the same on all ranks.
 struct Terms {
   plan::Plan plan;
-  std::uint64_t round = 0;
+  union {
+    std::uint64_t round = 0;
+    std::uint64_t step;  // its name in version 0.1, for one release
+  };
   std::uint32_t plan_version = 0;
   std::uint32_t bucket = 0;         // number of the group, for payloads and tags
   std::optional<Seconds> deadline;  // for each message

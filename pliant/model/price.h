@@ -32,4 +32,9 @@ struct Sequence {
                                      std::span<const plan::Link> links,
                                      double combine_seconds_per_byte = 0);
 
+// `total` bytes cut into `count` equal blocks.
+[[nodiscard]] inline std::vector<double> even_blocks(double total, int count) {
+  return std::vector<double>(static_cast<std::size_t>(count), total / count);
+}
+
 }  // namespace pliant::model

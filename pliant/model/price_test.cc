@@ -18,11 +18,6 @@ constexpr double kLatency = 1e-3;
 constexpr double kPerByte = 8e-10;  // 10 Gbit/s
 constexpr double kBytes = 1e7;
 
-// `total` bytes cut into `count` equal blocks.
-std::vector<double> even_blocks(double total, int count) {
-  return std::vector<double>(static_cast<std::size_t>(count), total / count);
-}
-
 double priced(Collective collective, const char* name, const schedule::Shape& shape, double bytes) {
   const auto& builder = schedule::find_builder(collective, name);
   const std::vector<plan::Link> links(static_cast<std::size_t>(shape.size),

@@ -2,7 +2,6 @@
 // Prices a ring on two ranks: 2 rounds of half the bytes.
 #include <cmath>
 #include <cstdio>
-#include <vector>
 
 #include "pliant/model/price.h"
 #include "pliant/schedule/catalogue.h"
@@ -11,9 +10,8 @@ int main() {
   const auto& ring =
       pliant::schedule::find_builder(pliant::schedule::Collective::kAllReduce, "ring");
   const auto world = pliant::plan::uniform_world(2, pliant::plan::parse_link("8mbit,1ms"));
-  const std::vector<double> halves(2, 0.5e6);
-  const auto time =
-      pliant::model::price(pliant::schedule::build_all(ring, {2}), halves, world.links);
+  const auto time = pliant::model::price(pliant::schedule::build_all(ring, {2}),
+                                         pliant::model::even_blocks(1e6, 2), world.links);
   std::printf("consumer: %.3f s\n", time.value);
   return std::abs(time.value - 1.002) < 1e-9 ? 0 : 1;
 }
