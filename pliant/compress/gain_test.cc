@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "pliant/compress/data.h"
 #include "pliant/compress/selector.h"
+#include "tests/support/distributions.h"
 
 namespace pliant::compress {
 namespace {

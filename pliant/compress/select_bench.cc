@@ -15,11 +15,11 @@
 #include "bench/published/mstopk.h"
 #include "pliant/common/buffer.h"
 #include "pliant/common/processor_time.h"
-#include "pliant/compress/data.h"
 #include "pliant/compress/measure.h"
 #include "pliant/compress/selector.h"
 #include "pliant/kernels/magnitude.h"
 #include "pliant/kernels/sparse.h"
+#include "tests/support/distributions.h"
 
 namespace pliant::compress {
 namespace {

@@ -12,10 +12,10 @@
 #include <numeric>
 
 #include "pliant/common/errors.h"
-#include "pliant/compress/data.h"
 #include "pliant/compress/residual.h"
 #include "pliant/kernels/magnitude.h"
-#include "pliant/kernels/nasty.h"
+#include "tests/support/distributions.h"
+#include "tests/support/nasty_floats.h"
 
 namespace {
 std::size_t allocations = 0;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "pliant/kernels/magnitude.h"
-#include "pliant/kernels/nasty.h"
+#include "tests/support/nasty_floats.h"
 
 namespace pliant::compress {
 namespace {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "pliant/kernels/nasty.h"
 #include "pliant/kernels/targets.h"
+#include "tests/support/nasty_floats.h"
 
 namespace pliant::kernels {
 namespace {

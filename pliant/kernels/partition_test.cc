@@ -5,8 +5,8 @@
 #include <rapidcheck/gtest.h>
 
 #include "pliant/kernels/magnitude.h"
-#include "pliant/kernels/nasty.h"
 #include "pliant/kernels/targets.h"
+#include "tests/support/nasty_floats.h"
 
 namespace pliant::kernels {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "pliant/kernels/magnitude.h"
-#include "pliant/kernels/nasty.h"
 #include "pliant/kernels/targets.h"
+#include "tests/support/nasty_floats.h"
 
 namespace pliant::kernels {
 namespace {

@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "pliant/compress/data.h"
 #include "pliant/compress/residual.h"
+#include "tests/support/distributions.h"
 
 namespace pliant::bench {
 namespace {
