@@ -2,7 +2,7 @@
 # The two commands: `make demo` and `make test`. Everything they need they set up.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build release smpi test test-all test-rest test-sanitizers test-smpi demo bench evidence evidence-quick format lint clean
+.PHONY: help setup build release smpi test test-all test-rest test-training test-sanitizers test-smpi demo bench evidence evidence-quick format lint clean
 
 # Where ccache is installed, presets and checkouts share what they compiled.
 ifneq ($(shell command -v ccache),)
@@ -39,10 +39,13 @@ test: setup  ## the most telling tests of every part: under 5 minutes once it is
 	$(call build_preset,dev,--target quick_tests)
 	ctest --preset dev -j $(JOBS) -L quick
 
-test-all: test test-rest test-smpi test-sanitizers  ## every test, in simulated time and under sanitizers too: about an hour
+test-all: test test-rest test-smpi test-sanitizers  ## all tests but long trainings, in simulated time and under sanitizers too: about an hour
 
 test-rest: build
-	ctest --preset dev -j $(JOBS) -LE quick
+	ctest --preset dev -j $(JOBS) -LE 'quick|training'
+
+test-training: build  ## training on real data until it converges, and the evidence in small: half an hour
+	ctest --preset dev -L training
 
 test-sanitizers: setup  ## unit and multirank tests under ASan + UBSan, then TSan
 	$(call build_preset,asan)

@@ -411,7 +411,10 @@ def test_words() -> None:
         plan_text.label(synthetic_logs.STAR) == "shared/star at 1 %"
         and plan_text.density(synthetic_logs.STAR) == 1.0
     )
-    assert plan_text.label(synthetic_logs.DENSE) == "dense" and plan_text.density(synthetic_logs.DENSE) == 100.0
+    assert (
+        plan_text.label(synthetic_logs.DENSE) == "dense"
+        and plan_text.density(synthetic_logs.DENSE) == 100.0
+    )
     assert plan_text.density("gradients union density=<b>") is None
     assert [words.duration(value) for value in (0.0, 1.5e-5, 0.0123, 1.5, 599.0, 7200.0)] == [
         "0 s",
