@@ -158,11 +158,13 @@ def main() -> int:
     )
     found += local_figures()
     print(
-        f"# simulated, {LINK} end to end; 8 MiB, all-gather 1 MiB a rank; time over the bandwidth bound, * = best of ours"
+        f"# simulated, {LINK} end to end; 8 MiB, all-gather 1 MiB a rank; time over the bandwidth "
+        "bound, * = best of ours"
     )
     print(figures.table(["collective", "ranks", "algorithm", "whose", "time/bound"], rows))
     print(
-        f"\n# price is worst for {worst['collective']} {worst['schedule']} of {worst['bytes']} bytes over {worst['ranks']} ranks (docs/model.md)"
+        f"\n# price is worst for {worst['collective']} {worst['schedule']} of {worst['bytes']} "
+        f"bytes over {worst['ranks']} ranks (docs/model.md)"
     )
     print(figures.show(found))
     figures.write("collectives", found, table=rows, price_errors=errors)

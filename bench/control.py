@@ -107,7 +107,8 @@ def simulated(seed: int, share: float) -> list[dict]:
         for i, result in enumerate(pool.map(Case.execute, cases), 1):
             results.append(result)
             print(
-                f"\r{i} of {len(cases)} networks, worst regret {max(r['regret'] for r in results):.3f}",
+                f"\r{i} of {len(cases)} networks, worst regret "
+                f"{max(r['regret'] for r in results):.3f}",
                 end="",
                 file=sys.stderr,
             )

@@ -141,7 +141,8 @@ def main() -> None:
     ]
     print(figures.show(results))
     print(
-        f"\nlab: 2 hosts, {rate / 1e6:.1f} Mbit/s, 1 ms; {known['sent'] / 1024:.0f} KiB sent per step and rank; compute {1e3 * COMPUTE:.0f} ms a step"
+        f"\nlab: 2 hosts, {rate / 1e6:.1f} Mbit/s, 1 ms; {known['sent'] / 1024:.0f} KiB sent per "
+        f"step and rank; compute {1e3 * COMPUTE:.0f} ms a step"
     )
     figures.write("ddp", results)
 

@@ -396,9 +396,12 @@ def fastest_at(points: list[dict], ranks: int) -> dict:
 PRICED_PLANS = [
     "gradients union gather=ring density={} values=f16 indices=rice", "gradients union gather=bruck density={} values=int4 indices=block16",
     "gradients shared/star bcast=binomial reduce=tree density={} values=f32 indices=raw32",
-    "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density={} values=int8 indices=rice",
-    "gradients shared/star bcast=double-tree segments=6 reduce=ring density={} values=f16 indices=rice",
-    "gradients shared/star bcast=chain reduce=recursive-doubling density={} values=f32 indices=rice",
+    "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density={} values=int8 "
+    "indices=rice",
+    "gradients shared/star bcast=double-tree segments=6 reduce=ring density={} values=f16 "
+    "indices=rice",
+    "gradients shared/star bcast=chain reduce=recursive-doubling density={} values=f32 "
+    "indices=rice",
     "gradients srs scatter=direct gather=bruck density={} values=int4 indices=rice",
     "gradients srs scatter=circulant gather=ring density={} values=f16 indices=rice",
     "gradients srs scatter=halving gather=bruck density={} values=int8 indices=block16",
@@ -469,7 +472,8 @@ def main() -> int:
     found.append(figures.exact("price_error/max", max(errors), "relative"))
 
     print(
-        "# 8 ranks, 1 ms, simulated: ms on the wire; published (P), its schemes executed here (E), the best of ours; with codec: scatter and coding charged"
+        "# 8 ranks, 1 ms, simulated: ms on the wire; published (P), its schemes executed here (E), "
+        "the best of ours; with codec: scatter and coding charged"
     )
     header = [
         "model",
@@ -508,7 +512,8 @@ def main() -> int:
     )
     worst = max(grid, key=lambda point: point["error"])
     print(
-        f"\n# price is worst for {worst['plan']} over {worst['ranks']} ranks, {worst['link']}: {100 * worst['error']:.2g} %; #wrong in all: {sum(p['wrong'] for p in grid)}"
+        f"\n# price is worst for {worst['plan']} over {worst['ranks']} ranks, {worst['link']}: "
+        f"{100 * worst['error']:.2g} %; #wrong in all: {sum(p['wrong'] for p in grid)}"
     )
     print(figures.show(found))
     figures.write(

@@ -206,6 +206,7 @@ def in_the_lab(
     )
     if done.returncode:
         raise RuntimeError(
-            f"{' '.join(command)}: exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+            f"{' '.join(command)}: exit "
+            f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
         )
     return result_of(done.stdout)

@@ -100,7 +100,8 @@ def main() -> None:
     ]
     print(figures.show(results))
     print(
-        f"\nlab: 4 hosts, {rate / 1e6:.1f} Mbit/s, 1 ms; {near['sent'] / 1024:.0f} KiB sent per exchange and rank; compute {1e3 * COMPUTE:.0f} ms a step"
+        f"\nlab: 4 hosts, {rate / 1e6:.1f} Mbit/s, 1 ms; {near['sent'] / 1024:.0f} KiB sent per "
+        f"exchange and rank; compute {1e3 * COMPUTE:.0f} ms a step"
     )
     figures.write("updates", results)
 

@@ -11,7 +11,8 @@ from itertools import accumulate
 
 HEADER = struct.Struct("<4sBBBBQQIIIHHIIIIff")
 FIELDS = (
-    "magic version index_code value_code flags checksum step epoch bucket slice sender voted length count index_words value_words unsent vote"
+    "magic version index_code value_code flags checksum step epoch bucket slice sender voted "
+    "length count index_words value_words unsent vote"
 ).split()
 GROUP = 1024
 

@@ -114,7 +114,8 @@ def write(
         + ", ".join(f"{100 * t:.0f} %" for t in TARGETS)
         + " of its steps, and to its accuracy at the last of them; medians over seeds; `-`: never. *Worth*: "
         "of a step, in DDP's: steps to the targets. *kB a step*: sent by rank 0's host. *Exposed*: "
-        "share of the time that is not compute. *Prediction error*: of an exchange's time, median. Every run: `docs/results/`.\n",
+        "share of the time that is not compute. *Prediction error*: of an exchange's time, median. "
+        "Every run: `docs/results/`.\n",
         *(_study(study.name, rows(record)) for study, record in records.items()),
         "## What was chosen\n\nShare of steps, over all seeds.\n\n" + _chosen(records),
         _published(),
@@ -153,11 +154,13 @@ def _sentences(found: Mapping[str, figures.Figure]) -> str:
     lines = [
         told(
             "tta_over_ddp/c1",
-            "On a network that changes as C1 does, with communication five times compute, training reaches the loss of plain DDP {}x sooner ({}).",
+            "On a network that changes as C1 does, with communication five times compute, training "
+            "reaches the loss of plain DDP {}x sooner ({}).",
         ),
         told(
             "tta_over_best_peer/c1",
-            "Against the best of fp16, PowerSGD, local SGD, accumulation and the published system it is {}x ({}).",
+            "Against the best of fp16, PowerSGD, local SGD, accumulation and the published system "
+            "it is {}x ({}).",
         ),
         told(
             "accuracy_delta",
@@ -298,7 +301,9 @@ REASONS = {
     "tta_over_ddp/c1": "the first phase of C1, a quarter of all steps, is fast, and the first target lies near its end: whoever communicates for free would win no more there than plain DDP exposes. "
     "So a third of what the median is taken over lies far below it, however well the rest does.",
     "tta_over_best_static/c2": "C2 is kind to one fixed plan, `updates every=4 late=1 union 10 %`: links are fast at both ends and slow for a while in between, and what this plan hides is enough nearly everywhere. With the transformer "
-    "`auto` makes up by steps that are worth more what its warm-up, dense gradients, takes longer; with the CNN it is a little later than that plan. Whoever fixes a plan must know it beforehand: most of the grid is later than `auto` by far.",
+    "`auto` makes up by steps that are worth more what its warm-up, dense gradients, takes longer; "
+    "with the CNN it is a little later than that plan. Whoever fixes a plan must know it "
+    "beforehand: most of the grid is later than `auto` by far.",
     "tta_over_best_peer/c1": "the best peer of CNN and ResNet, local SGD every 8 steps, exposes two fifths of its time on C1: whoever exposed nothing, at steps worth the same, would be 1.7x sooner, and not before the network is slow.",
 }
 

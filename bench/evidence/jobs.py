@@ -90,7 +90,8 @@ def _fashion(split: str) -> tuple[torch.Tensor, torch.Tensor]:
     found = data.load()
     if not found.real:
         raise FileNotFoundError(
-            f"Fashion-MNIST comes from Debian's package {data.PACKAGE} (apt-get install {data.PACKAGE})"
+            f"Fashion-MNIST comes from Debian's package {data.PACKAGE} (apt-get install "
+            f"{data.PACKAGE})"
         )
     return (found.train if split == "train" else found.test).at(slice(None))
 

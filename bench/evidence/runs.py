@@ -91,7 +91,8 @@ class Runner:
         where = f"{len(first.phases)} phases" if first.phases else "loopback"
         more = f" and {len(batch) - 1} more" if len(batch) > 1 else ""
         print(
-            f"{time.strftime('%H:%M:%S')} {first.mode} {first.job}, {first.method}, seed {first.seed}{more}, {where} ...",
+            f"{time.strftime('%H:%M:%S')} {first.mode} {first.job}, {first.method}, seed "
+            f"{first.seed}{more}, {where} ...",
             file=sys.stderr,
             flush=True,
         )

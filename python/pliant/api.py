@@ -160,7 +160,8 @@ def comm_hook(
     )
     if pins_updates(plan):
         raise UnsupportedError(
-            f"plan '{plan}': a bare hook sees gradients only; plans of kind updates need pliant.attach(ddp, optimizer, plan)"
+            f"plan '{plan}': a bare hook sees gradients only; plans of kind updates need "
+            "pliant.attach(ddp, optimizer, plan)"
         )
     averaged = None if model is None else parameters.of(model)
     attachment = Attachment(options, process_group, averaged, UpdatesSupport())

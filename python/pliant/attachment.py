@@ -145,7 +145,8 @@ class Attachment:
         group = self._group if self._group is not None else dist.group.WORLD
         if group is None:
             raise ContractError(
-                "pliant: there is no process group yet; call torch.distributed.init_process_group() first"
+                "pliant: there is no process group yet; call "
+                "torch.distributed.init_process_group() first"
             )
         return group
 

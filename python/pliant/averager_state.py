@@ -126,7 +126,8 @@ class AveragerState:
             self._compared = True
             summary = engine.summary()
             side_channel.check_alike(
-                f"step {summary.steps} of plan version {summary.epoch}, {'restored' if self._restored else 'no state loaded'}",
+                f"step {summary.steps} of plan version {summary.epoch}, "
+                f"{'restored' if self._restored else 'no state loaded'}",
                 "where to go on from (load the averager's state on all ranks or on none)",
             )
         self.warn_if_not_restored(support)
@@ -135,8 +136,8 @@ class AveragerState:
         if self._optimizer_restored and not self._restored:
             self._log_once.warning(
                 "not restored",
-                "the optimizer was restored and the averager was not: what was not sent yet is lost, training goes on"
-                + _rebase_advice(support),
+                "the optimizer was restored and the averager was not: what was not sent yet is "
+                "lost, training goes on" + _rebase_advice(support),
             )
 
 

@@ -135,13 +135,15 @@ def _checked(states: Sequence[Mapping[str, Any]], world_size: int) -> list[Mappi
     first = old[0]
     if [state["rank"] for state in old] != list(range(first["world_size"])):
         raise ValueError(
-            f"reshard: needs the state of each of the {first['world_size']} ranks once, and has those of ranks {[state['rank'] for state in old]}"
+            f"reshard: needs the state of each of the {first['world_size']} ranks once, and has "
+            f"those of ranks {[state['rank'] for state in old]}"
         )
     for state in old[1:]:
         for key in ("format", "world_size", "parameters", "plan", "epoch", "step", "units"):
             if state[key] != first[key]:
                 raise ValueError(
-                    f"reshard: states of different runs or steps: {key} is {first[key]} on rank 0 and {state[key]} on rank {state['rank']}"
+                    f"reshard: states of different runs or steps: {key} is {first[key]} on rank 0 "
+                    f"and {state[key]} on rank {state['rank']}"
                 )
     if any(is_updates(state) != is_updates(first) for state in old):
         raise ValueError("reshard: states of different kinds")
@@ -161,26 +163,31 @@ def _mean(residuals: Sequence[torch.Tensor | None]) -> torch.Tensor | None:
 def _check(saved: Mapping[str, Any], parameters: Parameters, rank: int, world_size: int) -> None:
     if saved.get("format") != FORMAT:
         raise ContractError(
-            f"load_state_dict: format {saved.get('format')}, and this version of pliant reads {FORMAT}"
+            f"load_state_dict: format {saved.get('format')}, and this version of pliant reads "
+            f"{FORMAT}"
         )
     if saved["world_size"] != world_size:
         raise ContractError(
             f"load_state_dict: a state of {saved['world_size']} ranks, and there are {world_size}. "
-            "Load the states of all ranks and give them to pliant.reshard(states, world_size) first."
+            "Load the states of all ranks and give them to pliant.reshard(states, world_size) "
+            "first."
         )
     if saved["rank"] != rank:
         raise ContractError(
-            f"load_state_dict: the state of rank {saved['rank']} on rank {rank}; each rank has its own"
+            f"load_state_dict: the state of rank {saved['rank']} on rank {rank}; each rank has its "
+            "own"
         )
     shapes: dict[str, list[int]] = saved["parameters"]
     missing = [name for name in parameters.names if name not in shapes]
     surplus = [name for name in shapes if name not in parameters.names]
     if missing or surplus:
         raise ContractError(
-            f"load_state_dict: another model: not in the state: {missing or 'none'}; not in the model: {surplus or 'none'}"
+            f"load_state_dict: another model: not in the state: {missing or 'none'}; not in the "
+            f"model: {surplus or 'none'}"
         )
     for position, name in enumerate(parameters.names):
         if shapes[name] != parameters.shape(position):
             raise ContractError(
-                f"load_state_dict: parameter {name} is {shapes[name]} in the state and {parameters.shape(position)} in the model"
+                f"load_state_dict: parameter {name} is {shapes[name]} in the state and "
+                f"{parameters.shape(position)} in the model"
             )

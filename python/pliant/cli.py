@@ -99,7 +99,8 @@ def _main(arguments: Sequence[str] | None) -> int:
     command = COMMANDS.get(name)
     if command is None:
         return _complain(
-            f"unknown {'option' if name.startswith('-') else 'command'} '{name}'{_suggestion(name)}",
+            f"unknown {'option' if name.startswith('-') else 'command'} "
+            f"'{name}'{_suggestion(name)}",
             BAD_INPUT,
         )
     return _run_module(name, command.module, rest) if command.module else _run_program(name, rest)
@@ -131,8 +132,10 @@ def _run_program(name: str, arguments: list[str]) -> int | NoReturn:
     path = find(tool)
     if path is None:
         return _complain(
-            f"{tool} is not here. It is one of the C++ tools: pip builds it if CLI11 and toml++ are there (Debian: libcli11-dev, "
-            "libtomlplusplus-dev), make build does in a checkout; or put the folder it is in on PATH.",
+            f"{tool} is not here. It is one of the C++ tools: pip builds it if CLI11 and toml++ "
+            "are there (Debian: libcli11-dev, "
+            "libtomlplusplus-dev), make build does in a checkout; or put the folder it is in on "
+            "PATH.",
             SOMETHING_MISSING,
         )
     sys.stdout.flush()

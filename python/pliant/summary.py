@@ -77,11 +77,14 @@ class Summary:
         lines = [
             f"plan {self.plan} (epoch {self.epoch})",
             f"steps {steps}, exchanges {self.exchanges}, of which void {self.voids}",
-            f"sent {size(self.bytes_sent)}, {per_step} a step; control records {size(self.control_bytes_sent)} in {duration(self.control_seconds)}",
-            f"on the wire {duration(self.seconds_on_the_wire)}, coding {duration(self.seconds_coding)}",
+            f"sent {size(self.bytes_sent)}, {per_step} a step; control records "
+            f"{size(self.control_bytes_sent)} in {duration(self.control_seconds)}",
+            f"on the wire {duration(self.seconds_on_the_wire)}, coding "
+            f"{duration(self.seconds_coding)}",
             f"updated fraction {self.updated_fraction:.3g}, gain {self.gain:.3g}"
             + (f", steps lengthened by {self.lengthening:.3g}" if self.lengthening != 1 else ""),
-            f"bytes per parameter: residual {self.memory.residual:.3g}, base {self.memory.base:.3g}, "
+            f"bytes per parameter: residual {self.memory.residual:.3g}, base "
+            f"{self.memory.base:.3g}, "
             f"in flight {self.memory.in_flight:.3g}, scratch {self.memory.scratch:.3g}",
             *self.decisions,
         ]

@@ -24,7 +24,8 @@ def of_build() -> ModuleType:
         from pliant import _built
     except ImportError:
         raise ImportError(
-            "pliant's binding has not been built. In a checkout: pip install --no-build-isolation . (or make build, and PYTHONPATH=build/dev/python)"
+            "pliant's binding has not been built. In a checkout: pip install --no-build-isolation "
+            ". (or make build, and PYTHONPATH=build/dev/python)"
         ) from None
     return _built
 
@@ -45,8 +46,10 @@ def check_build(built_for: str, installed: str) -> None:
     complain."""
     if built_for != installed:
         raise ImportError(
-            f"pliant was built for torch {built_for}, but torch {installed} is installed. Build it again for this one: "
-            "pip install --no-build-isolation --force-reinstall --no-deps . (in a checkout of pliant)"
+            f"pliant was built for torch {built_for}, but torch {installed} is installed. Build it "
+            "again for this one: "
+            "pip install --no-build-isolation --force-reinstall --no-deps . (in a checkout of "
+            "pliant)"
         )
 
 

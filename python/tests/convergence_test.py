@@ -86,12 +86,14 @@ def reach(rank: int, size: int, plans: list[str], seed: int) -> list[str]:
                     break
         if rank == 0:
             print(
-                f"{plan}, {size} ranks, seed {seed}: {min(losses):.3f} of {wanted:.3f} after {LOOK_EVERY * len(losses)} steps",
+                f"{plan}, {size} ranks, seed {seed}: {min(losses):.3f} of {wanted:.3f} after "
+                f"{LOOK_EVERY * len(losses)} steps",
                 flush=True,
             )
         if min(losses) > wanted:
             missed.append(
-                f"{plan}, {size} ranks, seed {seed}: wanted {wanted:.3f}, came to {[round(loss, 3) for loss in losses]}"
+                f"{plan}, {size} ranks, seed {seed}: wanted {wanted:.3f}, came to "
+                f"{[round(loss, 3) for loss in losses]}"
             )
         averager.close()
     return missed

@@ -67,7 +67,8 @@ def reach_dense(rank: int, size: int, seeds: list[int], codes: list[str]) -> lis
             reached = train(rank, plan, seed, STEPS_ALLOWED, wanted)
             if reached > wanted:
                 missed.append(
-                    f"{plan}, seed {seed}: {reached:.4f} within {STEPS_ALLOWED} steps, wanted {wanted:.4f}"
+                    f"{plan}, seed {seed}: {reached:.4f} within {STEPS_ALLOWED} steps, wanted "
+                    f"{wanted:.4f}"
                 )
     return missed
 

@@ -36,7 +36,8 @@ def as_rank() -> None:
                 [
                     sys.executable,
                     "-c",
-                    f"import subprocess, time; time.sleep({OUTAGE_SECONDS}); subprocess.run([{LAB!r}, 'up', '1'], check=True)",
+                    f"import subprocess, time; time.sleep({OUTAGE_SECONDS}); "
+                    f"subprocess.run([{LAB!r}, 'up', '1'], check=True)",
                 ]
             )
         begin = time.monotonic()

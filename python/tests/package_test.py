@@ -29,7 +29,8 @@ def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def test_types_are_complete(tmp_path: Path) -> None:
     pytest.importorskip("mypy")
     (tmp_path / "user.py").write_text(
-        "import pliant\nfrom torch import nn\n\n\ndef train(model: nn.Module) -> int:\n    return pliant.attach(model, plan='dense').summary().steps\n"
+        "import pliant\nfrom torch import nn\n\n\ndef train(model: nn.Module) -> int:\n    return "
+        "pliant.attach(model, plan='dense').summary().steps\n"
     )
     config = str(ROOT / "pyproject.toml")
     done = run(

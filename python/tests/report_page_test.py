@@ -56,7 +56,8 @@ def test_every_chart_shows_the_log(chromium: browser.Browser, tmp_path: Path) ->
 
     def check(id: str, x: list[Any], y: list[Any]) -> None:
         assert has(charts[id], x, y), (
-            f"{id} has no trace of {len(x)} points of the log, only {[(trace['name'], len(trace['x'])) for trace in charts[id]]}"
+            f"{id} has no trace of {len(x)} points of the log, only "
+            f"{[(trace['name'], len(trace['x'])) for trace in charts[id]]}"
         )
         checked.add(id)
 
@@ -254,7 +255,8 @@ def test_it_fits(width: int, chromium: browser.Browser, tmp_path: Path) -> None:
         assert chromium.evaluate(beyond) == 0
         sizes = json.loads(
             chromium.evaluate(
-                "JSON.stringify([...document.querySelectorAll('.plot .nsewdrag')].map(d => [d.getBoundingClientRect().width, d.getBoundingClientRect().height]))"
+                "JSON.stringify([...document.querySelectorAll('.plot .nsewdrag')].map(d => "
+                "[d.getBoundingClientRect().width, d.getBoundingClientRect().height]))"
             )
         )
         assert sizes and all(w > 0.45 * min(width, 560) and h > 60 for w, h in sizes), sizes

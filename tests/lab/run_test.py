@@ -37,7 +37,8 @@ class Run(unittest.TestCase):
             "--",
             "sh",
             "-c",
-            "echo $RANK $WORLD_SIZE $LOCAL_RANK $MASTER_ADDR:$MASTER_PORT $GLOO_SOCKET_IFNAME; echo oops >&2",
+            "echo $RANK $WORLD_SIZE $LOCAL_RANK $MASTER_ADDR:$MASTER_PORT $GLOO_SOCKET_IFNAME; "
+            "echo oops >&2",
         )
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(

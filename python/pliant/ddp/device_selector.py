@@ -30,7 +30,8 @@ def check(plan: str) -> None:
     """Refuses plans for which the host would need more than the kept entries."""
     if _native.Pins(plan).scheme == "shared":
         raise UnsupportedError(
-            f"plan '{plan}': under `shared` a rank sends what another one picked, and with selector='torch' the host has only what it picked itself. "
+            f"plan '{plan}': under `shared` a rank sends what another one picked, and with "
+            "selector='torch' the host has only what it picked itself. "
             "Use union or srs."
         )
 

@@ -71,11 +71,13 @@ def unwrap(model: nn.Module) -> DistributedDataParallel:
     families = [base.__name__ for base in type(inner).__mro__]
     if "FullyShardedDataParallel" in families or "FSDPModule" in families:
         raise UnsupportedError(
-            f"pliant.attach() works on DistributedDataParallel, and {name} is FSDP: its ranks hold different parts of the parameters, "
+            f"pliant.attach() works on DistributedDataParallel, and {name} is FSDP: its ranks hold "
+            "different parts of the parameters, "
             "so there is no gradient that all of them average. Use DDP, or FSDP without pliant."
         )
     raise UnsupportedError(
-        f"pliant.attach() works on torch.nn.parallel.DistributedDataParallel, not on {name}. Wrap the model first: "
+        f"pliant.attach() works on torch.nn.parallel.DistributedDataParallel, not on {name}. Wrap "
+        "the model first: "
         "pliant.attach(DistributedDataParallel(model), optimizer)"
     )
 

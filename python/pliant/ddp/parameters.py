@@ -71,7 +71,8 @@ def of(module: nn.Module, ignored: frozenset[str] = frozenset()) -> Parameters:
         parameters.append(parameter)
     if not parameters:
         raise UnsupportedError(
-            "pliant: this model has no parameters with dense gradients, so there is nothing to average"
+            "pliant: this model has no parameters with dense gradients, so there is nothing to "
+            "average"
         )
     return Parameters(names, parameters)
 
@@ -90,7 +91,8 @@ def anonymous(parameters: list[torch.Tensor]) -> Parameters:
 def _check(name: str, parameter: torch.Tensor) -> None:
     if parameter.is_complex():
         raise UnsupportedError(
-            f"pliant does not average complex gradients, and parameter {name} is {parameter.dtype}. Keep real and imaginary part as two parameters."
+            f"pliant does not average complex gradients, and parameter {name} is "
+            f"{parameter.dtype}. Keep real and imaginary part as two parameters."
         )
     if parameter.dtype not in _FLOATS:
         raise UnsupportedError(

@@ -71,7 +71,8 @@ def make(group: dist.ProcessGroup, lanes: int, deadline: float, *, updates: bool
         except RuntimeError as error:
             raise CommError(
                 f"rank {rank} of {size}: connecting to the others for {name}: {error}\n"
-                "  Did every rank of the process group make the same calls to pliant.attach(), in the same order?"
+                "  Did every rank of the process group make the same calls to pliant.attach(), in "
+                "the same order?"
             ) from error
 
     control = connect("control")

@@ -190,15 +190,18 @@ def _introduction(settings: Settings, where: Place) -> list[str]:
     if where.lab is None:
         reason = where.missing.replace("\n", "\n  ")
         return [
-            f"{what} Not in the lab ({reason}): on loopback, where the network is fast and does not change."
+            f"{what} Not in the lab ({reason}): on loopback, where the network is fast and does "
+            "not change."
         ]
     phases = "; ".join(
-        f"from step {settings.first_step(phase)} {phase.name}, {settings.rate_mbit(phase):.0f} Mbit/s and {phase.delay_ms:g} ms"
+        f"from step {settings.first_step(phase)} {phase.name}, {settings.rate_mbit(phase):.0f} "
+        f"Mbit/s and {phase.delay_ms:g} ms"
         for phase in PHASES
     )
     return [
         what,
-        f"The network: {phases}. Should take about {2 * settings.expected_seconds():.0f} s at most.",
+        f"The network: {phases}. Should take about {2 * settings.expected_seconds():.0f} s at "
+        "most.",
     ]
 
 

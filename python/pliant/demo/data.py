@@ -116,7 +116,8 @@ def _images(pixels: Path, labels: Path) -> Images:
     )
     if tuple(images.pixels.shape) != (len(images), SIDE, SIDE):
         raise ValueError(
-            f"{pixels}: images of shape {tuple(images.pixels.shape)}, expected ({len(images)}, {SIDE}, {SIDE}) as {labels.name} has labels"
+            f"{pixels}: images of shape {tuple(images.pixels.shape)}, expected ({len(images)}, "
+            f"{SIDE}, {SIDE}) as {labels.name} has labels"
         )
     return images
 
@@ -136,6 +137,7 @@ def read_idx(path: Path) -> Bytes:
     sizes = struct.unpack(f">{dimensions}I", content[4:begin]) if len(content) >= begin else (0,)
     if len(content) != begin + int(np.prod(sizes)):
         raise ValueError(
-            f"{path}: {len(content)} bytes, but its header speaks of {'x'.join(map(str, sizes))} numbers"
+            f"{path}: {len(content)} bytes, but its header speaks of {'x'.join(map(str, sizes))} "
+            "numbers"
         )
     return np.frombuffer(bytearray(content[begin:]), dtype=np.uint8).reshape(sizes)

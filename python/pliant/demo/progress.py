@@ -65,7 +65,8 @@ class Lines:
             self._tenths[method] = tenth
             left = (time.monotonic() - begun) / step * (self._steps - step)
             self.say(
-                f"{TITLES[method]:9}  step {step} of {self._steps}  {state(event)}  about {left:.0f} s left  ({event['plan']})"
+                f"{TITLES[method]:9}  step {step} of {self._steps}  {state(event)}  about "
+                f"{left:.0f} s left  ({event['plan']})"
             )
 
 

@@ -38,7 +38,8 @@ def main() -> None:
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else settings.steps
     found = data.load()
     print(
-        f"{found.name}, {steps} steps: loss on held-back images for seeds {', '.join(map(str, SEEDS))}; median"
+        f"{found.name}, {steps} steps: loss on held-back images for seeds "
+        f"{', '.join(map(str, SEEDS))}; median"
     )
     for rate in RATES:
         losses = [final_loss(rate, seed, steps, settings.hosts, found) for seed in SEEDS]

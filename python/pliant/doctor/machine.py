@@ -47,7 +47,8 @@ def _program(name: str) -> Finding:
             _AREA,
             name,
             State.MISSING,
-            f"not found beside the interpreter, on PATH or in a build tree: no `pliant {name.removeprefix('pliant-')}`",
+            "not found beside the interpreter, on PATH or in a build tree: no `pliant "
+            f"{name.removeprefix('pliant-')}`",
             _PACKAGES,
         )
     done = run(path, "--version")

@@ -54,7 +54,8 @@ def _quantity(text: str, units: dict[str, float], example: str) -> float:
     matched = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([A-Za-z]*)(?:/s)?", text)
     if matched is None or matched[2].lower() not in units:
         raise ValueError(
-            f"'{text}' {'has no unit' if matched and not matched[2] else 'is not understood'}; write it as {example}"
+            f"'{text}' {'has no unit' if matched and not matched[2] else 'is not understood'}; "
+            f"write it as {example}"
         )
     value = float(matched[1]) * units[matched[2].lower()]
     if value <= 0:
@@ -103,7 +104,8 @@ def _interface() -> Finding:
                 _GLOO,
                 "interface",
                 State.BROKEN,
-                f"GLOO_SOCKET_IFNAME names {', '.join(lost)}, which is not here or has no IPv4 address",
+                f"GLOO_SOCKET_IFNAME names {', '.join(lost)}, which is not here or has no IPv4 "
+                "address",
                 choice,
             )
         return Finding(
@@ -119,7 +121,8 @@ def _interface() -> Finding:
             _GLOO,
             "interface",
             State.ADVICE,
-            f"loopback: the name '{name}' of this host leads to no address of it, so no other machine can join",
+            f"loopback: the name '{name}' of this host leads to no address of it, so no other "
+            "machine can join",
             choice,
         )
     where = next((each for each, theirs in known.items() if theirs == address), "?")
@@ -128,7 +131,8 @@ def _interface() -> Finding:
             _GLOO,
             "interface",
             State.ADVICE,
-            f"{where} ({address}), which '{name}' leads to: fine for ranks on this machine, but no other can join",
+            f"{where} ({address}), which '{name}' leads to: fine for ranks on this machine, but no "
+            "other can join",
             choice,
         )
     return Finding(
@@ -229,7 +233,8 @@ def _buffers(name: str, link: Link) -> Finding | None:
         _TCP,
         short,
         State.ADVICE,
-        f"grows to {_size(int(most))}; {_rate(link)} needs {_size(need)}, so one connection stays below about {reach:.3g} Mbit/s there",
+        f"grows to {_size(int(most))}; {_rate(link)} needs {_size(need)}, so one connection stays "
+        f"below about {reach:.3g} Mbit/s there",
         _set(name, f"{least} {start} {need}"),
     )
 
@@ -245,7 +250,8 @@ def _limit(name: str, link: Link) -> Finding | None:
         _TCP,
         short,
         State.NOTE,
-        f"{_size(int(value))}: binds programs that set their buffers themselves; Gloo and Open MPI leave that to the kernel",
+        f"{_size(int(value))}: binds programs that set their buffers themselves; Gloo and Open MPI "
+        "leave that to the kernel",
         _set(name, str(link.in_flight)),
     )
 
@@ -264,7 +270,8 @@ def _congestion() -> Finding | None:
         _TCP,
         "congestion",
         State.NOTE,
-        f"{value}: takes every lost packet for congestion; on long links that lose some, bbr is faster",
+        f"{value}: takes every lost packet for congestion; on long links that lose some, bbr is "
+        "faster",
         fix,
     )
 
@@ -300,7 +307,9 @@ def _ports() -> list[Finding]:
             _PORTS,
             "exchanges",
             State.NOTE,
-            f"{lanes}, {span[0]} to {span[1]}; firewalls between the machines must let them through. One connection to every other rank for each lane, one for control, one more where plans may be updates",
+            f"{lanes}, {span[0]} to {span[1]}; firewalls between the machines must let them "
+            "through. One connection to every other rank for each lane, one for control, one more "
+            "where plans may be updates",
         ),
         Finding(
             _PORTS,

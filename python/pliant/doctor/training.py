@@ -113,7 +113,8 @@ def _torch(facts: dict[str, Any]) -> list[Finding]:
                 "torch",
                 State.BROKEN,
                 str(why),
-                f"{sys.executable} -m pip install torch   (then pliant: its binding is built for one torch)",
+                f"{sys.executable} -m pip install torch   (then pliant: its binding is built for "
+                "one torch)",
             )
         ]
     found = [
@@ -121,7 +122,8 @@ def _torch(facts: dict[str, Any]) -> list[Finding]:
             _AREA,
             "torch",
             State.OK,
-            f"{facts['torch']} ({facts['threads']} threads{', CUDA ' + facts['cuda'] if facts.get('cuda') else ''})",
+            f"{facts['torch']} ({facts['threads']} "
+            f"threads{', CUDA ' + facts['cuda'] if facts.get('cuda') else ''})",
         )
     ]
     backends = facts.get("backends")
@@ -216,6 +218,7 @@ def _attach(facts: dict[str, Any]) -> list[Finding]:
             "attach",
             State.BROKEN,
             f"two ranks on this machine did not get through a step: {why.strip()}",
-            "see the interface that Gloo picks, below; export GLOO_SOCKET_IFNAME=lo tries it on loopback",
+            "see the interface that Gloo picks, below; export GLOO_SOCKET_IFNAME=lo tries it on "
+            "loopback",
         )
     ]

@@ -115,7 +115,8 @@ def read(where: str) -> tuple[str, int] | str:
     host, colon, port = where.rpartition(":")
     if not port.isdigit() or int(port) > 65535 or (not colon and where != port):
         raise ValueError(
-            f"metrics='{where}': a port ('9095', '127.0.0.1:9095') or the path of a file that ends in .prom"
+            f"metrics='{where}': a port ('9095', '127.0.0.1:9095') or the path of a file that ends "
+            "in .prom"
         )
     return host.strip("[]") or "127.0.0.1", int(port)
 

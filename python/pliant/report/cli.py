@@ -32,7 +32,8 @@ def parser() -> Parser:
         description="Turns run logs into a page that works offline, and into other forms. Several logs are compared with the first.",
         epilog="Examples:\n"
         "  pliant report run.jsonl -o report.html\n"
-        "  pliant report plain.jsonl pliant.jsonl --truth truth.jsonl -o report.html --png headline.png\n"
+        "  pliant report plain.jsonl pliant.jsonl --truth truth.jsonl -o report.html --png "
+        "headline.png\n"
         "  pliant report run-*.jsonl --trace trace.json      (open it in Perfetto)\n\n"
         "Exit codes: 0 fine; 2 bad input; 6 something needed is missing here.",
         formatter_class=argparse.RawDescriptionHelpFormatter,

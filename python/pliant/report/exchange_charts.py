@@ -130,7 +130,8 @@ def _bytes(logs: Sequence[RunLog]) -> Chart:
     chart = Chart(
         "bytes",
         "Bytes a step",
-        "Steps that send nothing (updates with every above 1) have no point: the scale is logarithmic.",
+        "Steps that send nothing (updates with every above 1) have no point: the scale is "
+        "logarithmic.",
         empty="Nothing was sent in these logs.",
     )
     sizes: list[float] = []
@@ -214,7 +215,8 @@ def compression(logs: Sequence[RunLog]) -> Section:
         logs,
         "residual",
         "Residual",
-        "Norm of what has not been sent yet / norm of the contribution, on this rank. Level is healthy; growing without end means too sparse.",
+        "Norm of what has not been sent yet / norm of the contribution, on this rank. Level is "
+        "healthy; growing without end means too sparse.",
         lambda step: step.residual_ratio,
         "no step of these logs has a residual: nothing was held back.",
     )

@@ -42,7 +42,8 @@ def page(
         _contents(["Figures"] + [section.title for section in sections] + ["Decisions", "Runs"]),
         _anchored(
             "Figures",
-            "Means over the steps; pauses of the job itself (evaluation, checkpoints) are not counted as steps.",
+            "Means over the steps; pauses of the job itself (evaluation, checkpoints) are not "
+            "counted as steps.",
             tables.figures(figures),
         ),
         *(_section(section) for section in sections),
@@ -52,7 +53,8 @@ def page(
             tables.decisions(logs),
         ),
         _anchored("Runs", "What was run, and what it said.", tables.runs(logs)),
-        "<footer>Drag in a chart to enlarge a part of it, double-click to go back; click a name to hide its curve.</footer>",
+        "<footer>Drag in a chart to enlarge a part of it, double-click to go back; click a name to "
+        "hide its curve.</footer>",
     ]
     return _document(
         " and ".join(formatting.short(each.name) for each in figures),

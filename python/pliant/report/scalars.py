@@ -66,7 +66,8 @@ def _writer() -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise NoTensorBoard(
-            "--tensorboard needs the Python package tensorboard, which is not here: pip install tensorboard"
+            "--tensorboard needs the Python package tensorboard, which is not here: pip install "
+            "tensorboard"
         ) from None
     return SummaryWriter
 

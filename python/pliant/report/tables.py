@@ -50,7 +50,8 @@ def rows(figures: Figures) -> dict[str, str]:
     }
     if figures.rate_error is not None or figures.latency_error is not None:
         facts["estimate off the truth (median)"] = (
-            f"rate {formatting.percent(figures.rate_error)}, latency {formatting.percent(figures.latency_error)}"
+            f"rate {formatting.percent(figures.rate_error)}, latency "
+            f"{formatting.percent(figures.latency_error)}"
         )
     if figures.pauses:
         facts["pauses, not counted"] = (
@@ -61,7 +62,8 @@ def rows(figures: Figures) -> dict[str, str]:
             f"; {formatting.count(noted.not_finite, 'time')} not finite" if noted.not_finite else ""
         )
         facts[f"{formatting.short(name)}: last (smallest, largest)"] = (
-            f"{formatting.number(noted.last)} ({formatting.number(noted.smallest)}, {formatting.number(noted.largest)}){diverged}"
+            f"{formatting.number(noted.last)} ({formatting.number(noted.smallest)}, "
+            f"{formatting.number(noted.largest)}){diverged}"
         )
     return facts
 
@@ -149,7 +151,8 @@ def _decisions_of(log: RunLog, runs: int) -> str:
     moved = [pair for pair in pairs if pair[1] != "kept"]
     kept = [pair for pair in pairs if pair[1] == "kept"]
     more = (
-        f"<details><summary>{formatting.count(len(kept), 'evaluation')} that kept the plan</summary>{_decision_table(kept)}</details>"
+        f"<details><summary>{formatting.count(len(kept), 'evaluation')} that kept the "
+        f"plan</summary>{_decision_table(kept)}</details>"
         if kept
         else ""
     )

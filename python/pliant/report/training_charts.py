@@ -105,7 +105,8 @@ def _against_dense(logs: Sequence[RunLog]) -> Chart:
     chart = Chart(
         "step-time",
         "Step time, and what dense would have taken",
-        "Dots are steps, lines their running median. The dotted line is the model's word on a step of plain dense all-reduce at that moment. The scale is logarithmic.",
+        "Dots are steps, lines their running median. The dotted line is the model's word on a step "
+        "of plain dense all-reduce at that moment. The scale is logarithmic.",
         empty="No step in these logs says how long it took.",
         wide=len(logs) > 1,
     )
@@ -161,7 +162,8 @@ def _parts(log: RunLog, index: int, runs: int) -> tuple[Chart, float]:
     chart = Chart(
         f"parts-{index}",
         title,
-        "Compute is this rank's own time; exposed exchange is waiting that nothing hid; codec is select, encode and decode.",
+        "Compute is this rank's own time; exposed exchange is waiting that nothing hid; codec is "
+        "select, encode and decode.",
         _part_traces(log),
         layout(
             axis("time (s)", rangemode="tozero"),

@@ -67,7 +67,8 @@ def read(path: Path | str) -> Truth:
         _take(record, truth, links, where)
     if not lines:
         raise TruthError(
-            f"{path}: line 1: not a truth log, or cut off within its header: the first line is not complete"
+            f"{path}: line 1: not a truth log, or cut off within its header: the first line is not "
+            "complete"
         )
     return truth
 
@@ -79,7 +80,8 @@ def _check_header(record: dict[str, Any], where: str) -> None:
         )
     if record.get("version") != VERSION:
         raise TruthError(
-            f"{where}: the truth log's version is {json.dumps(record.get('version'))}; this pliant reads version {VERSION}"
+            f"{where}: the truth log's version is {json.dumps(record.get('version'))}; this pliant "
+            f"reads version {VERSION}"
         )
 
 

@@ -72,7 +72,8 @@ def of_comparison(comparison: Comparison, figures: Sequence[Figures]) -> list[st
         if sooner is not None and comparison.value is not None and comparison.target is not None:
             goal = f"{each.name} reached {comparison.value} {formatting.number(comparison.target)} in {formatting.duration(comparison.goals[index].seconds)}"
             sentences.append(
-                f"{goal}, {first.name} in {formatting.duration(comparison.goals[0].seconds)}: {_ratio(sooner, 'sooner', 'later')}."
+                f"{goal}, {first.name} in {formatting.duration(comparison.goals[0].seconds)}: "
+                f"{_ratio(sooner, 'sooner', 'later')}."
             )
         elif faster is not None:
             times = f"{each.name} took {formatting.duration(each.step_time)} per step, {first.name} {formatting.duration(first.step_time)}"

@@ -40,7 +40,8 @@ def header(keys: Keys) -> Header:
     version = keys.values.get("version")
     if version != VERSION or isinstance(version, bool):
         raise keys.fail(
-            f"the log's version is {short(json.dumps(version))}; this pliant reads version {VERSION}"
+            f"the log's version is {short(json.dumps(version))}; this pliant reads version "
+            f"{VERSION}"
         )
     return _made(
         Header,

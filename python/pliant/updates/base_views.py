@@ -26,7 +26,8 @@ class BaseViews:
     def check_closed(self, what: str) -> None:
         if self.is_open:
             raise ContractError(
-                f"{what} inside on_base() or settled(): the base is in the parameters' place there, leave it first"
+                f"{what} inside on_base() or settled(): the base is in the parameters' place "
+                "there, leave it first"
             )
 
     @contextmanager

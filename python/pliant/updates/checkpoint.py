@@ -33,7 +33,8 @@ def compare(saved: Mapping[str, Any], side_channel: SideChannel) -> None:
     for rank, other in enumerate(states):
         if other != states[0]:
             raise DisagreementError(
-                f"load_state_dict: rank 0 has {_described(*states[0])} and rank {rank} {_described(*other)}. "
+                f"load_state_dict: rank 0 has {_described(*states[0])} and rank {rank} "
+                f"{_described(*other)}. "
                 "Where a rank may have skipped a step, save inside averager.settled()."
             )
 
@@ -64,7 +65,8 @@ def read(
     here = [name for name, _ in buffers]
     if sorted(saved["buffers"]) != sorted(here):
         raise ContractError(
-            f"load_state_dict: buffers {sorted(saved['buffers'])} travelled when the state was saved, and here {sorted(here)} do (buffers=)"
+            f"load_state_dict: buffers {sorted(saved['buffers'])} travelled when the state was "
+            f"saved, and here {sorted(here)} do (buffers=)"
         )
     together = [*parameters.named(), *buffers]
     state.updates = True
@@ -91,7 +93,8 @@ def reshard(old: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     first = old[0]
     if any("own_parameters" not in state for state in old):
         raise ValueError(
-            "reshard: these states were saved without parameters=True, and what ranks had beyond the base is in them"
+            "reshard: these states were saved without parameters=True, and what ranks had beyond "
+            "the base is in them"
         )
     names = list(first["parameters"])
     base = {name: _landed(first, name) for name in names}
@@ -99,7 +102,8 @@ def reshard(old: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for name in names:
             if not torch.equal(_landed(state, name), base[name]):
                 raise ValueError(
-                    f"reshard: the base of {name} differs between ranks 0 and {state['rank']}: states of different exchanges"
+                    f"reshard: the base of {name} differs between ranks 0 and {state['rank']}: "
+                    "states of different exchanges"
                 )
     residual = {name: _mean_beyond(base[name], name, old) for name in names}
     buffers = {name: _landed_buffer(first, name) for name in first["buffers"]}

@@ -155,7 +155,8 @@ class UpdatesDriver:
             stepped = engine.step(*self.tensors.pair())
         if not stepped.finite:
             log.warning(
-                "the progress of this rank was not finite: its parameters went back, and %d entries of its optimizers' state were set to 0",
+                "the progress of this rank was not finite: its parameters went back, and %d "
+                "entries of its optimizers' state were set to 0",
                 self.optimizers.zero_non_finite(),
             )
         if stepped.sent or stepped.landed:
@@ -314,7 +315,8 @@ class UpdatesDriver:
         if any(isinstance(part, nn.SyncBatchNorm) for part in self._ddp.module.modules()):
             self._log_once.warning(
                 "sync",
-                "SyncBatchNorm is a collective of its own in every forward: it works, but late= cannot hide it",
+                "SyncBatchNorm is a collective of its own in every forward: it works, but late= "
+                "cannot hide it",
             )
 
 

@@ -48,7 +48,8 @@ class JoinSupport:
             Join.notify_join_context(self._joinable)
         elif config.enable and config is not self._expected:
             raise ContractError(
-                "under updates ddp.join() alone would leave the others waiting for exchanges: use Join([ddp, averager])"
+                "under updates ddp.join() alone would leave the others waiting for exchanges: use "
+                "Join([ddp, averager])"
             )
 
     def completed_step(self) -> None:

@@ -72,7 +72,8 @@ class LocalState:
     def restore_if_overwritten(self) -> None:
         if self._overwritten and self._restored is not None:
             log.info(
-                "the model or its optimizers were loaded after the averager: this rank's own state, as the averager has it, is put back"
+                "the model or its optimizers were loaded after the averager: this rank's own "
+                "state, as the averager has it, is put back"
             )
             self._write()
 
@@ -96,12 +97,15 @@ class LocalState:
     def check_unchanged(self) -> None:
         if self._loaded:
             raise ContractError(
-                "the model's parameters were loaded (load_state_dict) after pliant.attach(): to an exchange that would look like progress. "
-                "Call averager.rebase() on every rank after loading, or averager.load_state_dict() with what averager.state_dict() gave."
+                "the model's parameters were loaded (load_state_dict) after pliant.attach(): to an "
+                "exchange that would look like progress. "
+                "Call averager.rebase() on every rank after loading, or averager.load_state_dict() "
+                "with what averager.state_dict() gave."
             )
         if self._strides != self._tensors.strides():
             raise ContractError(
-                "the model's memory format was changed (channels_last?) after pliant.attach(): entries are not where the base has them. "
+                "the model's memory format was changed (channels_last?) after pliant.attach(): "
+                "entries are not where the base has them. "
                 "Call averager.rebase() on every rank after changing it."
             )
 
@@ -112,7 +116,8 @@ class LocalState:
         for rank, other in enumerate(layouts):
             if other != layouts[0]:
                 raise DisagreementError(
-                    f"rebase(): rank {rank} has another memory format (channels_last?) than rank 0; change it on every rank"
+                    f"rebase(): rank {rank} has another memory format (channels_last?) than rank "
+                    "0; change it on every rank"
                 )
 
     def module_was_loaded(self) -> None:

@@ -39,7 +39,8 @@ def merge(optimizers: Optimizers, parameters: Parameters, side_channel: SideChan
                 values.setdefault((place, name, key), what)
             elif shapes.setdefault((place, name, key), (dtype, what)) != (dtype, what):
                 raise DisagreementError(
-                    f"state {key} of parameter {name} is {dtype} {what} on rank {rank} and {shapes[place, name, key]} on another"
+                    f"state {key} of parameter {name} is {dtype} {what} on rank {rank} and "
+                    f"{shapes[place, name, key]} on another"
                 )
     for (place, name, key), value in values.items():
         if (place, name, key) not in shapes:

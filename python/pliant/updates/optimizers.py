@@ -92,7 +92,8 @@ class Optimizers:
     def load_state_dicts(self, saved: Sequence[Mapping[str, Any]]) -> None:
         if len(saved) != len(self.each):
             raise UnsupportedError(
-                f"load_state_dict: the state is of {len(saved)} optimizers, and there are {len(self.each)}"
+                f"load_state_dict: the state is of {len(saved)} optimizers, and there are "
+                f"{len(self.each)}"
             )
         for optimizer, state in zip(self.each, saved, strict=True):
             optimizer.load_state_dict(copy.deepcopy(dict(state)))
@@ -110,7 +111,8 @@ class Optimizers:
                 groups: Any = getattr(one, "param_groups", [])
                 if found or any("train_mode" in group for group in groups):
                     return (
-                        f"{families[0]} keeps a second copy of the parameters, which an exchange would not move. "
+                        f"{families[0]} keeps a second copy of the parameters, which an exchange "
+                        "would not move. "
                         "Use the optimizer it is made from, or a plan of kind gradients."
                     )
                 one = getattr(one, "optimizer", None)
@@ -124,8 +126,10 @@ class Optimizers:
                 for parameter in group["params"]:
                     if id(parameter) not in own:
                         return (
-                            f"{type(optimizer).__name__} has a parameter of shape {list(parameter.shape)} that is not the model's. "
-                            "A float32 master copy would not be moved by an exchange: give the optimizer the model's own parameters in float32 "
+                            f"{type(optimizer).__name__} has a parameter of shape "
+                            f"{list(parameter.shape)} that is not the model's. "
+                            "A float32 master copy would not be moved by an exchange: give the "
+                            "optimizer the model's own parameters in float32 "
                             "and use torch.autocast, or a plan of kind gradients."
                         )
                     homes[id(parameter)] = homes.get(id(parameter), 0) + 1
@@ -134,8 +138,10 @@ class Optimizers:
             if count != 1:
                 where = "in none of the optimizers" if count == 0 else f"in {count} optimizers"
                 return (
-                    f"parameter {name} is {where} that were attached; under updates each is in exactly one. "
-                    "Pass all optimizers: pliant.attach(ddp, [one, other]), or freeze what is not trained before DDP: requires_grad_(False)."
+                    f"parameter {name} is {where} that were attached; under updates each is in "
+                    "exactly one. "
+                    "Pass all optimizers: pliant.attach(ddp, [one, other]), or freeze what is not "
+                    "trained before DDP: requires_grad_(False)."
                 )
         return None
 
@@ -145,7 +151,8 @@ def check_optimizer(optimizer: object) -> torch.optim.Optimizer:
     inner = getattr(optimizer, "optimizer", optimizer)
     if "ZeroRedundancyOptimizer" in [base.__name__ for base in type(inner).__mro__]:
         raise UnsupportedError(
-            "pliant does not work with ZeroRedundancyOptimizer: each rank steps only its own part of the parameters. "
+            "pliant does not work with ZeroRedundancyOptimizer: each rank steps only its own part "
+            "of the parameters. "
             "Use the optimizer it wraps; with sparse plans the network is no reason to split it."
         )
     if not isinstance(inner, torch.optim.Optimizer):
@@ -182,12 +189,14 @@ def _unfit(parameters: Parameters, module: nn.Module, ignored: Collection[str]) 
     for name, parameter in zip(parameters.names, parameters.tensors, strict=True):
         if getattr(parameter, "_in_backward_optimizers", None):
             return (
-                f"parameter {name} has an optimizer that steps inside backward: under updates a step must see all gradients. "
+                f"parameter {name} has an optimizer that steps inside backward: under updates a "
+                "step must see all gradients. "
                 "Step after backward, or use a plan of kind gradients."
             )
         if parameter.dtype != torch.float32:
             return (
-                f"parameter {name} is {parameter.dtype}: the progress of a step is often smaller than that type can add, so it would be lost. "
+                f"parameter {name} is {parameter.dtype}: the progress of a step is often smaller "
+                "than that type can add, so it would be lost. "
                 "Keep parameters in float32 and use torch.autocast, or a plan of kind gradients."
             )
         if not is_dense(parameter):

@@ -76,7 +76,8 @@ class NestedStep:
     def before(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if _inside_backward() and self._needs_all_gradients():
             raise UnsupportedError(
-                f"{self._name}.step() was called inside backward: under updates a step must see all gradients. "
+                f"{self._name}.step() was called inside backward: under updates a step must see "
+                "all gradients. "
                 "Call it after backward, or use a plan of kind gradients."
             )
         if self._depth > 0 and not _is_running(self._outermost):

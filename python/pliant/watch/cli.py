@@ -189,6 +189,7 @@ def _follow(
             return
         if time.monotonic() - heard >= options.timeout:
             raise _Late(
-                f"{follower.path}: no new line for {formatting.duration(options.timeout)}; the run may have been killed"
+                f"{follower.path}: no new line for {formatting.duration(options.timeout)}; the run "
+                "may have been killed"
             )
         time.sleep(options.every)

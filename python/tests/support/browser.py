@@ -78,7 +78,8 @@ class Browser:
         self.resize(width, height)
         self._call("Page.navigate", url=page.resolve().as_uri())
         while not self.evaluate(
-            "document.readyState == 'complete' && document.documentElement.dataset.drawn !== undefined"
+            "document.readyState == 'complete' && document.documentElement.dataset.drawn !== "
+            "undefined"
         ):
             assert time.monotonic() < self.deadline, (
                 f"{page} was not drawn in time; it said {self.complaints}"

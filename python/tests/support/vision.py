@@ -80,7 +80,8 @@ def _files() -> list[Path]:
 def needs_clothes() -> None:
     if not _files():
         pytest.skip(
-            "Fashion-MNIST is not here: apt-get install dataset-fashion-mnist, or set PLIANT_FASHION_MNIST to its folder"
+            "Fashion-MNIST is not here: apt-get install dataset-fashion-mnist, or set "
+            "PLIANT_FASHION_MNIST to its folder"
         )
 
 
