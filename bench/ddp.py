@@ -60,12 +60,12 @@ class HookTime:
         setattr(owner, name, timed)
 
     def watch_gradients(self) -> None:
-        from pliant.ddp import backward_watch, hook
+        from pliant.ddp import backward_detector, hook
 
         self.watch(hook, "hook")
         for name in ("_before_forward", "_after_forward", "_after_step"):
-            self.watch(backward_watch.BackwardWatch, name)
-        self.watch(backward_watch._FirstGradient, "__call__")
+            self.watch(backward_detector.BackwardDetector, name)
+        self.watch(backward_detector._FirstGradient, "__call__")
 
 
 def overhead() -> None:

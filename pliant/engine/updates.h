@@ -14,7 +14,6 @@
 namespace pliant::engine {
 
 struct Parts;
-struct Sending;
 
 class Updates {
  public:

@@ -13,7 +13,7 @@
 #include "pliant/comm/c10d/communicator.h"
 #include "pliant/common/errors.h"
 #include "python/native/completion.h"
-#include "python/native/memories.h"
+#include "python/native/tensor_spans.h"
 
 namespace py = pybind11;
 
@@ -66,12 +66,12 @@ std::span<const float> floats_of(const std::optional<at::Tensor>& tensor) {
 
 // One bucket on its way: the frame's tensor, the floats that are exchanged (the same memory, or a
 // copy if the frame's type is another), and what was taken out of them beforehand.
-struct Journey {
+struct BucketJob {
   at::Tensor bucket;
   at::Tensor floats;
   std::vector<engine::Piece> pieces;
   std::vector<std::optional<at::Tensor>> carried;  // by piece
-  std::shared_ptr<Returned> returned;
+  std::shared_ptr<GradSnapshots> returned;
   at::RecordFunction range{at::RecordScope::USER_SCOPE};
   std::optional<Completion> completion;
 
@@ -100,11 +100,11 @@ struct Journey {
   }
 };
 
-void begin_range(Journey& journey, const Engine& engine) {
-  if (!journey.range.isActive()) return;
-  journey.range._setAsync();
-  journey.range.before(fmt::format("pliant::exchange {} entries, {}", journey.floats.numel(),
-                                   to_string(engine.plan())));
+void begin_range(BucketJob& job, const Engine& engine) {
+  if (!job.range.isActive()) return;
+  job.range._setAsync();
+  job.range.before(
+      fmt::format("pliant::exchange {} entries, {}", job.floats.numel(), to_string(engine.plan())));
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names,
                            std::vector<at::Tensor> parameters, engine::Options options,
                            const std::vector<std::string>& buffer_names,
                            const std::vector<at::Tensor>& buffers)
-    : returned_(std::make_shared<Returned>(parameters)),
+    : returned_(std::make_shared<GradSnapshots>(parameters)),
       places_(places_of(parameters)),
       engine_(communicators(groups), describe(names, parameters), std::move(options),
               describe(buffer_names, buffers)) {}
@@ -123,20 +123,19 @@ bool TensorEngine::is_dense() const { return engine_.plan().scheme == plan::Sche
 std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(
     const py::object& bucket, const std::vector<at::Tensor>& parameters, const py::object& value,
     py::object land) {
-  const auto journey = std::make_shared<Journey>();
-  journey->bucket = py::cast<at::Tensor>(bucket);
-  journey->returned = returned_;
-  journey->completion.emplace(value.is_none() ? bucket : value, std::move(land));
-  const auto future = journey->completion->future();
+  const auto job = std::make_shared<BucketJob>();
+  job->bucket = py::cast<at::Tensor>(bucket);
+  job->returned = returned_;
+  job->completion.emplace(value.is_none() ? bucket : value, std::move(land));
+  const auto future = job->completion->future();
 
   const py::gil_scoped_release no_gil;
-  journey->floats = journey->bucket.scalar_type() == at::kFloat ? journey->bucket
-                                                                : journey->bucket.to(at::kFloat);
-  require(journey->floats.is_contiguous() && journey->floats.device().is_cpu(),
+  job->floats = job->bucket.scalar_type() == at::kFloat ? job->bucket : job->bucket.to(at::kFloat);
+  require(job->floats.is_contiguous() && job->floats.device().is_cpu(),
           "submit: a bucket that is not contiguous in host memory");
   const bool dense = is_dense();
-  float* at = journey->floats.mutable_data_ptr<float>();
-  const float* end = at + journey->floats.numel();
+  float* at = job->floats.mutable_data_ptr<float>();
+  const float* end = at + job->floats.numel();
   for (const at::Tensor& parameter : parameters) {
     const auto place = places_.find(parameter.unsafeGetTensorImpl());
     require(place != places_.end(),
@@ -144,31 +143,30 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(
             c10::str(parameter.sizes()));
     const auto size = static_cast<std::size_t>(parameter.numel());
     require(size <= static_cast<std::size_t>(end - at),
-            "submit: a bucket of {} entries is too small for its parameters",
-            journey->floats.numel());
-    journey->carried.push_back(dense ? std::nullopt
-                                     : returned_->carried(static_cast<std::size_t>(place->second)));
-    journey->pieces.push_back({place->second, {at, size}, floats_of(journey->carried.back())});
+            "submit: a bucket of {} entries is too small for its parameters", job->floats.numel());
+    job->carried.push_back(dense ? std::nullopt
+                                 : returned_->carried(static_cast<std::size_t>(place->second)));
+    job->pieces.push_back({place->second, {at, size}, floats_of(job->carried.back())});
     at += size;
   }
   require(at == end, "submit: a bucket of {} entries is too large for its parameters",
-          journey->floats.numel());
-  begin_range(*journey, engine_);
-  journey->depart();
-  engine_.gradients().submit({.pieces = journey->pieces,
-                              .owner = std::make_shared<at::Tensor>(journey->floats),
-                              .done = [journey](const std::exception_ptr& why) {
+          job->floats.numel());
+  begin_range(*job, engine_);
+  job->depart();
+  engine_.gradients().submit({.pieces = job->pieces,
+                              .owner = std::make_shared<at::Tensor>(job->floats),
+                              .done = [job](const std::exception_ptr& why) {
                                 std::exception_ptr failure = why;
                                 try {
-                                  if (!failure) journey->arrive();
+                                  if (!failure) job->arrive();
                                 } catch (...) {
                                   failure = std::current_exception();
                                 }
-                                journey->range.end();
+                                job->range.end();
                                 if (failure) {
-                                  journey->completion->fail(failure);
+                                  job->completion->fail(failure);
                                 } else {
-                                  journey->completion->succeed();
+                                  job->completion->succeed();
                                 }
                               }});
   return future;
@@ -185,37 +183,37 @@ void TensorEngine::begin_backward() {
 engine::Stepped TensorEngine::step(const std::vector<at::Tensor>& parameters,
                                    const std::vector<at::Tensor>& buffers) {
   RECORD_USER_SCOPE("pliant::step");
-  const Memories memories(parameters, buffers);
-  const engine::Stepped stepped = engine_.step(memories.model());
-  if (stepped.sent || stepped.landed) memories.note_writing();
+  const TensorSpans spans(parameters, buffers);
+  const engine::Stepped stepped = engine_.step(spans.model());
+  if (stepped.sent || stepped.landed) spans.note_writing();
   return stepped;
 }
 
 void TensorEngine::settle(const std::vector<at::Tensor>& parameters,
                           const std::vector<at::Tensor>& buffers) {
   RECORD_USER_SCOPE("pliant::settle");
-  const Memories memories(parameters, buffers);
-  engine_.settle(memories.model());
-  memories.note_writing();
+  const TensorSpans spans(parameters, buffers);
+  engine_.settle(spans.model());
+  spans.note_writing();
 }
 
 void TensorEngine::meet(const std::vector<at::Tensor>& parameters,
                         const std::vector<at::Tensor>& buffers) {
   RECORD_USER_SCOPE("pliant::settle");
-  const Memories memories(parameters, buffers);
-  engine_.updates().settle_keeping_progress(memories.model());
-  memories.note_writing();
+  const TensorSpans spans(parameters, buffers);
+  engine_.updates().settle_keeping_progress(spans.model());
+  spans.note_writing();
 }
 
 void TensorEngine::rebase(const std::vector<at::Tensor>& parameters,
                           const std::vector<at::Tensor>& buffers) {
-  engine_.rebase(Memories(parameters, buffers).model());
+  engine_.rebase(TensorSpans(parameters, buffers).model());
 }
 
 void TensorEngine::clear_at_sent(const std::vector<at::Tensor>& tensors) {
-  const Memories memories(tensors, {});
-  engine_.updates().clear_at_sent(memories.model().parameters);
-  memories.note_writing();
+  const TensorSpans spans(tensors, {});
+  engine_.updates().clear_at_sent(spans.model().parameters);
+  spans.note_writing();
 }
 
 }  // namespace pliant::native

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "pliant/engine/engine.h"
-#include "python/native/returned.h"
+#include "python/native/grad_snapshots.h"
 
 namespace pliant::native {
 
@@ -58,7 +58,7 @@ class TensorEngine {
  private:
   [[nodiscard]] bool is_dense() const;
 
-  std::shared_ptr<Returned> returned_;
+  std::shared_ptr<GradSnapshots> returned_;
   std::unordered_map<const at::TensorImpl*, int> places_;  // of parameters
   Engine engine_;
 };

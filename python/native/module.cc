@@ -15,12 +15,12 @@
 #include "pliant/plan/link.h"
 #include "pliant/plan/pins.h"
 #include "pliant/plan/plan.h"
-#include "python/native/desk.h"
 #include "python/native/engine.h"
 #include "python/native/errors.h"
 #include "python/native/layout.h"
 #include "python/native/options.h"
 #include "python/native/plan.h"
+#include "python/native/side_channel.h"
 #include "python/native/state.h"
 
 namespace py = pybind11;
@@ -211,17 +211,17 @@ std::vector<std::string> simd_targets() {
 }
 
 void bind_side_channel(py::module_& module) {
-  py::class_<Desk>(module, "SideChannel")
+  py::class_<SideChannel>(module, "SideChannel")
       .def(py::init([](const py::object& backend, const py::object& store, double deadline) {
-             return std::make_unique<Desk>(shared<::c10d::Backend>(backend),
-                                           shared<::c10d::Store>(store), Seconds{deadline});
+             return std::make_unique<SideChannel>(shared<::c10d::Backend>(backend),
+                                                  shared<::c10d::Store>(store), Seconds{deadline});
            }),
            py::arg("backend"), py::arg("store"), py::arg("deadline"))
-      .def_property_readonly("rank", &Desk::rank)
-      .def_property_readonly("size", &Desk::size)
+      .def_property_readonly("rank", &SideChannel::rank)
+      .def_property_readonly("size", &SideChannel::size)
       .def(
           "gather",
-          [](Desk& self, const py::bytes& mine) {
+          [](SideChannel& self, const py::bytes& mine) {
             const std::string text = mine;
             std::vector<std::string> texts;
             {
@@ -231,8 +231,8 @@ void bind_side_channel(py::module_& module) {
             return std::vector<py::bytes>(texts.begin(), texts.end());
           },
           py::arg("mine"))
-      .def("sum", &Desk::sum, NoGil(), py::arg("tensor"))
-      .def("broadcast", &Desk::broadcast, NoGil(), py::arg("tensor"));
+      .def("sum", &SideChannel::sum, NoGil(), py::arg("tensor"))
+      .def("broadcast", &SideChannel::broadcast, NoGil(), py::arg("tensor"));
 }
 
 }  // namespace

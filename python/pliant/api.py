@@ -16,7 +16,7 @@ from torch.futures import Future
 from pliant.attachment import Attachment
 from pliant.averager import Averager
 from pliant.ddp import hook, parameters
-from pliant.ddp.backward_watch import BackwardWatch
+from pliant.ddp.backward_detector import BackwardDetector
 from pliant.errors import ContractError, UnsupportedError
 from pliant.options import Options, pins_updates
 from pliant.updates.optimizers import Optimizers
@@ -107,7 +107,7 @@ def attach(
     support = support_for(module, averaged, optimizers, options)
     attachment = Attachment(options, module.process_group, averaged, support)
     attachment.start()
-    watch = BackwardWatch(attachment, module, [] if optimizers is None else optimizers.each)
+    watch = BackwardDetector(attachment, module, [] if optimizers is None else optimizers.each)
     slot.handler = attachment
 
     def leave() -> None:
@@ -166,5 +166,5 @@ def comm_hook(
     averaged = None if model is None else parameters.of(model)
     attachment = Attachment(options, process_group, averaged, UpdatesSupport())
     if model is not None:
-        attachment.on_close(BackwardWatch(attachment, model, []).stop)
+        attachment.on_close(BackwardDetector(attachment, model, []).stop)
     return Averager(attachment), hook.hook

@@ -21,7 +21,7 @@ class TrainingEvents(Protocol):
     def optimizer_was_restored(self) -> None: ...
 
 
-class BackwardWatch:
+class BackwardDetector:
     """Calls the methods of `events` until `stop`. Holds it weakly, so that the hooks do not keep it
     alive."""
 

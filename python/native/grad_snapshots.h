@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the hook gave back, seen through a few entries of each parameter: is it still what .grad
-// holds?
+// Snapshots of a few entries of each average that the hook returned. They tell whether .grad still
+// holds that average.
 //
 // Two backwards before one optimizer step: the second bucket holds the last average plus the new
 // gradient. The average was agreed on already, so only the rest is exchanged; `carried` is the copy
@@ -15,9 +15,9 @@
 
 namespace pliant::native {
 
-class Returned {
+class GradSnapshots {
  public:
-  explicit Returned(std::vector<at::Tensor> parameters);
+  explicit GradSnapshots(std::vector<at::Tensor> parameters);
 
   // The averages of one parameter, as they go back to the frame in its type. From a lane; a
   // parameter is one lane's at a time.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "python/native/memories.h"
+#include "python/native/tensor_spans.h"
 
 #include <ATen/ATen.h>
 #include <c10/util/StringUtil.h>
@@ -8,8 +8,8 @@
 
 namespace pliant::native {
 
-Memories::Memories(const std::vector<at::Tensor>& parameters,
-                   const std::vector<at::Tensor>& buffers) {
+TensorSpans::TensorSpans(const std::vector<at::Tensor>& parameters,
+                         const std::vector<at::Tensor>& buffers) {
   const auto add = [this](const std::vector<at::Tensor>& tensors,
                           std::vector<std::span<float>>& spans) {
     for (const at::Tensor& tensor : tensors) {
@@ -28,7 +28,7 @@ Memories::Memories(const std::vector<at::Tensor>& parameters,
   add(buffers, spans_[1]);
 }
 
-void Memories::note_writing() const {
+void TensorSpans::note_writing() const {
   for (const at::Tensor& tensor : tensors_) {
     if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "python/native/desk.h"
+#include "python/native/side_channel.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
@@ -14,31 +14,32 @@ namespace {
 
 comm::Floats floats_of(const at::Tensor& tensor) {
   require(tensor.scalar_type() == at::kFloat && tensor.is_contiguous() && tensor.device().is_cpu(),
-          "desk: a tensor that is not float32 and contiguous in host memory");
+          "side channel: a tensor that is not float32 and contiguous in host memory");
   return {{tensor.mutable_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())},
           std::make_shared<at::Tensor>(tensor)};
 }
 
 }  // namespace
 
-Desk::Desk(c10::intrusive_ptr<::c10d::Backend> backend,
-           const c10::intrusive_ptr<::c10d::Store>& store, std::optional<Seconds> deadline)
+SideChannel::SideChannel(c10::intrusive_ptr<::c10d::Backend> backend,
+                         const c10::intrusive_ptr<::c10d::Store>& store,
+                         std::optional<Seconds> deadline)
     : communicator_(comm::c10d::over(
           std::move(backend),
           {.store = c10::make_intrusive<::c10d::PrefixStore>("desk", store), .common = store})),
       deadline_(deadline) {}
 
-std::vector<std::string> Desk::gather(const std::string& mine) {
+std::vector<std::string> SideChannel::gather(const std::string& mine) {
   return agree::gather_texts(*communicator_, mine, deadline_);
 }
 
-void Desk::sum(const at::Tensor& tensor) {
+void SideChannel::sum(const at::Tensor& tensor) {
   exchange::Workspace workspace;
   exchange::all_reduce(*communicator_, floats_of(tensor), "halving-doubling", workspace,
                        {.deadline = deadline_});
 }
 
-void Desk::broadcast(const at::Tensor& tensor) {
+void SideChannel::broadcast(const at::Tensor& tensor) {
   exchange::Workspace workspace;
   const auto& builder =
       schedule::find_builder(schedule::Collective::kBroadcast, "scatter-allgather");

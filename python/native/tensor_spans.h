@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where the parameters and buffers of a model lie now: frames move tensors, so nobody keeps their
-// addresses between two calls.
+// Spans over a model's parameters and buffers, for the length of one call: PyTorch may move tensors
+// between two calls, so no address is kept.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,12 +12,12 @@
 
 namespace pliant::native {
 
-class Memories {
+class TensorSpans {
  public:
   // Throws ContractError for a tensor that is not float32 in one dense piece of host memory.
-  Memories(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
+  TensorSpans(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
 
-  [[nodiscard]] engine::Model model() const {
+  [[nodiscard]] engine::ModelTensors model() const {
     return {.parameters = spans_[0], .buffers = spans_[1]};
   }
   // The engine has written them: a backward through an older forward must notice.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "python/native/returned.h"
+#include "python/native/grad_snapshots.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -30,14 +30,14 @@ float rounded(float value, at::ScalarType type) {
 
 }  // namespace
 
-Returned::Returned(std::vector<at::Tensor> parameters) {
+GradSnapshots::GradSnapshots(std::vector<at::Tensor> parameters) {
   for (at::Tensor& parameter : parameters) {
     auto strides = layout(parameter);
     seats_.push_back({.parameter = std::move(parameter), .layout = std::move(strides)});
   }
 }
 
-void Returned::remember(std::size_t parameter, std::span<const float> averages) {
+void GradSnapshots::remember(std::size_t parameter, std::span<const float> averages) {
   Seat& seat = seats_[parameter];
   seat.fresh = true;
   seat.glimpses.clear();
@@ -53,7 +53,7 @@ void Returned::remember(std::size_t parameter, std::span<const float> averages) 
   }
 }
 
-std::optional<double> Returned::factor(const Seat& seat, const at::Tensor& gradient) {
+std::optional<double> GradSnapshots::factor(const Seat& seat, const at::Tensor& gradient) {
   std::optional<double> found;
   bool exactly_one = true;
   for (const Glimpse& glimpse : seat.glimpses) {
@@ -66,7 +66,7 @@ std::optional<double> Returned::factor(const Seat& seat, const at::Tensor& gradi
   return found && exactly_one ? 1.0 : found;
 }
 
-void Returned::carry() {
+void GradSnapshots::carry() {
   const c10::NoGradGuard no_grad;
   for (Seat& seat : seats_) {
     const at::Tensor& gradient = seat.parameter.grad();
@@ -84,14 +84,14 @@ void Returned::carry() {
   }
 }
 
-void Returned::carry_nothing() {
+void GradSnapshots::carry_nothing() {
   for (Seat& seat : seats_) {
     seat.carried.reset();
     seat.fresh = false;
   }
 }
 
-std::optional<double> Returned::rescaled() const {
+std::optional<double> GradSnapshots::rescaled() const {
   std::optional<double> found;
   for (const Seat& seat : seats_) {
     const at::Tensor& gradient = seat.parameter.grad();

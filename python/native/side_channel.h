@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Small collectives of the training thread, over a group of its own: lanes never sit here. A rank
-// that fails here is found and named like one that fails in an exchange.
+// Small collectives of the training thread, over a process group of its own that lanes do not use.
+// A rank that fails here is named like one that fails in an exchange.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,10 +15,10 @@
 
 namespace pliant::native {
 
-class Desk {
+class SideChannel {
  public:
-  Desk(c10::intrusive_ptr<::c10d::Backend> backend, const c10::intrusive_ptr<::c10d::Store>& store,
-       std::optional<Seconds> deadline);
+  SideChannel(c10::intrusive_ptr<::c10d::Backend> backend,
+              const c10::intrusive_ptr<::c10d::Store>& store, std::optional<Seconds> deadline);
 
   [[nodiscard]] int rank() const { return communicator_->rank(); }
   [[nodiscard]] int size() const { return communicator_->size(); }
