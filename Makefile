@@ -35,16 +35,16 @@ build: setup  ## build the library, tools and tests into build/dev
 # Tests say how much of a core they take, as PROCESSORS: 4 is one core, 1 is a test that mostly waits.
 JOBS := $(shell expr 4 \* $$(nproc))
 
-test: setup  ## the most telling tests of every part: under 5 minutes once it is built
+test: setup  ## the most telling tests of every part: minutes once it is built
 	$(call build_preset,dev,--target quick_tests)
 	ctest --preset dev -j $(JOBS) -L quick
 
-test-all: test test-rest test-smpi test-sanitizers  ## all tests but long trainings, in simulated time and under sanitizers too: about an hour
+test-all: test test-rest test-smpi test-sanitizers  ## all tests but long trainings, in simulated time and under sanitizers too
 
 test-rest: build
 	ctest --preset dev -j $(JOBS) -LE 'quick|training'
 
-test-training: build  ## training on real data until it converges, and the evidence in small: half an hour
+test-training: build  ## training on real data until it converges, and the evidence in small
 	ctest --preset dev -L training
 
 test-sanitizers: setup  ## unit and multirank tests under ASan + UBSan, then TSan
