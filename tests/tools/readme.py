@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The code blocks of README.md. `readme.py cpp` prints those in C++, as a file to compile: the
-includes, then each in a function of its own."""
+"""Code blocks that README.md, docs/tools.md and docs/cpp.md show and tests run. `readme.py cpp`
+prints those in C++, as a file to compile: the includes, then each in a function of its own."""
 
 from __future__ import annotations
 
@@ -8,19 +8,30 @@ import re
 import sys
 from pathlib import Path
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+# The sections of other pages that are run as well.
+CPP = (ROOT / "docs/cpp.md", "One exchange")
+TOOLS = (ROOT / "docs/tools.md", "From a checkout")
 
 
-def blocks(language: str) -> list[str]:
-    """Those in this language; "" is what a shell runs."""
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
-    return [text for kind, text in fenced if kind == language]
+def section(page: Path, heading: str) -> str:
+    found = re.search(rf"^## {heading}$(.*?)(?=^## |\Z)", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert found, f"{page.name} has no section '{heading}'"
+    return found.group(1)
+
+
+def blocks(language: str, text: str | None = None) -> list[str]:
+    """The blocks in this language, of the README by default; "" is what a shell runs."""
+    text = README.read_text() if text is None else text
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [code for kind, code in fenced if kind == language]
 
 
 def commands() -> list[str]:
     return [
         line.split(" #")[0].strip()
-        for block in blocks("")
+        for block in blocks("") + blocks("", section(*TOOLS))
         for line in block.splitlines()
         if line.strip()
     ]
@@ -38,4 +49,4 @@ def as_functions(sources: list[str]) -> str:
 
 if __name__ == "__main__":
     assert sys.argv[1:] == ["cpp"], __doc__
-    print(as_functions(blocks("cpp")), end="")
+    print(as_functions(blocks("cpp", section(*CPP))), end="")

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The C++ of README.md does what it says.
+// Tests that the C++ of docs/cpp.md does what the page says.
 #include <gtest/gtest.h>
 
 #include <span>
 #include <vector>
 
-#include "readme_blocks.inc"  // written from README.md when the build is configured
+#include "readme_blocks.inc"  // written from docs/cpp.md when the build is configured
 #include "tests/support/run_ranks.h"
 
 namespace pliant {
