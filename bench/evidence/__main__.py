@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import figures
-from evidence import document, histograms, kept, published, seen
+from evidence import document, histograms, kept, published, seen, tables
 from evidence.judge import Curves, Judge, of
 from evidence.methods import METHODS
 from evidence.runs import FOLDER, Runner, TimeIsUp
@@ -231,11 +231,16 @@ def figures_of(records: document.Records) -> list[figures.Figure]:
         )
     compare("tta_over_ddp_50x/c1", judges(50, "c1"), lambda j: "ddp", "x")
     told = [j for j in judges() if any(m == "oracle" for m, _ in j.curves)]
-    compare("tta_over_oracle", told, lambda j: "oracle", "x, the told one's time over ours")
+    compare(
+        "tta_over_oracle",
+        told,
+        lambda j: "oracle",
+        "x, time with the network known in advance / time with it measured",
+    )
     add(
         "accuracy_delta",
         of([*judges(5), *judges(0.5)], Judge.accuracy_deltas),
-        "points, ours minus dense after the same steps",
+        "points after the same steps, minus plain DDP's",
     )
     add("accuracy_delta_50x", of(judges(50), Judge.accuracy_deltas), "points")
     add(
@@ -246,7 +251,7 @@ def figures_of(records: document.Records) -> list[figures.Figure]:
     add(
         "accuracy_when_ddp_ends",
         of(judges(5), Judge.accuracy_when_ddp_ends),
-        "points over DDP's at that moment",
+        "points over plain DDP's when it ends",
     )
     errors = [
         error
@@ -264,7 +269,7 @@ def figures_of(records: document.Records) -> list[figures.Figure]:
     add(
         "composition_error",
         [abs(check.error) for record in records.values() for check in record.checks],
-        "of the time in full",
+        "of the time of a run in full",
     )
     return found
 
@@ -361,9 +366,9 @@ def publish(
     records: document.Records,
     found: list[figures.Figure],
 ) -> None:
-    """The table on the terminal, the figures as JSON, the document with its picture."""
+    """Prints the table, writes the figures as JSON, and the document with charts and tables."""
     print(figures.show(found))
-    studies = {study.name: document.rows(record) for study, record in records.items()}
+    studies = {study.name: tables.rows(record) for study, record in records.items()}
     plans = {
         f"{study.name}, {method}": chosen
         for study, record in records.items()

@@ -1,67 +1,38 @@
 # SPDX-License-Identifier: MIT
-"""docs/results.md: a picture, three sentences, tables, method, limits, how to repeat. Every number
-comes from the runs."""
+"""docs/results.md with its charts and tables: a summary, five charts, missed marks, method, limits.
+All numbers come from the runs in docs/results."""
 
 from __future__ import annotations
 
 import math
 import re
-import textwrap
 import statistics
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import figures
-from evidence import kept, picture, published
-from evidence.judge import TARGETS, Judge
-from evidence.seen import Seen
-from evidence.study import Study
+from evidence import kept, picture, tables
+from evidence.judge import Judge
+from evidence.networks import GBIT, NETWORKS
+from evidence.picture import Range
+from evidence.study import Study, entries
 
-Records = Mapping[Study, kept.Record]
+Records = tables.Records
 Wanted = Mapping[Study, Collection[str]]  # the methods of each study
 
-
-def rows(record: kept.Record) -> list[dict[str, object]]:
-    """One per method: median times to the targets, accuracy, time in all, and what else it did."""
-    judge = Judge(record.curves)
-    return [
-        _row(judge, method, record.seen) for method in dict.fromkeys(m for m, _ in record.curves)
-    ]
-
-
-def _finite(seconds: float) -> float | None:
-    return None if math.isinf(seconds) else seconds
-
-
-def _row(judge: Judge, method: str, seen: Mapping[tuple[str, int], Seen]) -> dict[str, object]:
-    what = [seen[method, seed] for seed in judge.seeds]
-    sent = [one.sent for one in what if one.sent is not None]
-    changes = [one.changes for one in what if one.changes is not None]
-    errors = [error for one in what for error in one.errors]
-    curves = [judge.curves[method, seed] for seed in judge.seeds]
-    return {
-        "method": method,
-        "seconds_to_targets": [_finite(t) for t in judge.median_times(method)],
-        "seconds_to_accuracy": _finite(
-            statistics.median(judge.time_to_accuracy(method, seed) for seed in judge.seeds)
-        ),
-        "over_ddp": statistics.median(judge.speedups("ddp", method)),
-        "worth": judge.worth(method),
-        "accuracy": statistics.median(judge.final_accuracy(method, seed) for seed in judge.seeds),
-        "accuracy_when_ddp_ends": statistics.median(
-            curve.at_time(judge.curves["ddp", seed].times[-1])[1]
-            for seed, curve in zip(judge.seeds, curves, strict=True)
-        ),
-        "seconds": statistics.median(judge.whole(method, seed) for seed in judge.seeds),
-        "bytes_a_step": statistics.median(sent) if sent else None,
-        "exposed": statistics.median(one.exposed for one in what),
-        "changes": statistics.median(changes) if changes else None,
-        "prediction_error": statistics.median(errors) if errors else None,
-    }
+JOB_NAMES = {"cnn": "CNN", "resnet": "ResNet", "transformer": "transformer"}
+JOB_DATA = {
+    "cnn": "Fashion-MNIST, SGD",
+    "resnet": "Fashion-MNIST, SGD",
+    "transformer": "text, letter by letter, AdamW",
+}
+NETWORK_NAMES = {"c1": "C1", "c2": "C2", "fast_stable": "fast", "slow_host": "slow host"}
 
 
 def missing(wanted: Wanted, records: Records) -> dict[str, list[str]]:
-    """What has not run, by study: methods, and those that were late and have not trained on."""
+    """Methods that have not run, by study, and those that have not trained for as long as they
+    should."""
     said: dict[str, list[str]] = {}
     for study, methods in wanted.items():
         if study not in records:
@@ -87,42 +58,182 @@ def write(
     records: Records,
     found: Sequence[figures.Figure],
     missed: Sequence[str],
-) -> None:
-    headline = next(iter(records), None)  # studies come in the order of what they tell
-    if headline is not None:
-        (docs / "images").mkdir(parents=True, exist_ok=True)
-        (docs / "images" / "results.svg").write_text(
-            picture.of(Judge(records[headline].curves), headline.name)
-        )
+) -> list[str]:
+    """Returns the names of the files that it wrote, relative to `docs`."""
+    charts = _charts(records)
+    files = {f"images/{name}.svg": drawing for name, (drawing, _) in charts.items()}
+    files["results/methods.csv"] = tables.methods(records)
+    files["results/plans.csv"] = tables.plans(records)
+    files["results/published_table.csv"] = tables.published_table()
+    files["results.md"] = _page(charts, wanted, records, found, missed)
+    for name, text in files.items():
+        (docs / name).parent.mkdir(parents=True, exist_ok=True)
+        (docs / name).write_text(text)
+    return list(files)
+
+
+def _page(
+    charts: Mapping[str, tuple[str, str]],
+    wanted: Wanted,
+    records: Records,
+    found: Sequence[figures.Figure],
+    missed: Sequence[str],
+) -> str:
     by_name = {figure.name: figure for figure in found}
     parts = [
         "# Results\n",
-        f"![loss over time, {headline.name}](images/results.svg)\n" if headline else "",
-        _sentences(by_name),
-        "## Figures\n\n"
+        _headline(by_name),
+        COMPARED + _jobs(records) + "\n" + _networks(records),
+        "## Five charts\n",
+        *(
+            f"![{caption.partition('.')[0]}](images/{name}.svg)\n\n**Figure {i}.** {caption}\n"
+            for i, (name, (_, caption)) in enumerate(charts.items(), 1)
+        ),
+        _missed(missed, by_name),
+        METHOD,
+        LIMITS + _days(records) + _missing(missing(wanted, records)) + _checks(records),
+        _failures(records),
+        APPENDIX
         + _markdown(
             ["figure", "median", "10 %", "90 %", "unit"],
-            [[f.name, f.value, f.low, f.high, f.unit] for f in found],
+            [[f"`{f.name}`", f.value, f.low, f.high, f.unit] for f in found],
         ),
-        "Missed: " + ("; ".join(missed) if missed else "nothing") + ".\n",
-        "".join(
-            f"* `{name}`: {why}\n"
-            for name, why in REASONS.items()
-            if any(words.startswith(f"{name} ") for words in missed)
-        ),
-        "## Every method\n\nSeconds to plain DDP's own loss at "
-        + ", ".join(f"{100 * t:.0f} %" for t in TARGETS)
-        + " of its steps, and to its accuracy at the last of them; medians over seeds; `-`: never. *Worth*: "
-        "of a step, in DDP's: steps to the targets. *kB a step*: sent by rank 0's host. *Exposed*: "
-        "share of the time that is not compute. *Prediction error*: of an exchange's time, median. "
-        "Every run: `docs/results/`.\n",
-        *(_study(study.name, rows(record)) for study, record in records.items()),
-        "## What was chosen\n\nShare of steps, over all seeds.\n\n" + _chosen(records),
-        _published(),
-        METHOD + _days(records) + _missing(missing(wanted, records)) + _checks(records),
-        _failures(records),
     ]
-    (docs / "results.md").write_text(_wrapped("\n".join(part for part in parts if part)) + "\n")
+    return _wrapped("\n".join(part for part in parts if part)) + "\n"
+
+
+def title(study: Study) -> str:
+    network = NETWORK_NAMES.get(study.network, study.network)
+    hosts = "" if study.hosts == 4 else f", {study.hosts} hosts"
+    return f"{JOB_NAMES[study.job]}, {network}, {study.load:g}x{hosts}"
+
+
+def _charts(records: Records) -> dict[str, tuple[str, str]]:
+    """Name of the file -> drawing and caption."""
+    charts = {}
+    first = next(iter(records), None)  # studies come in the order of what they tell
+    other = next((s for s in records if first and s.job != first.job), None)
+    for name, study in (("results", first), ("results-transformer", other)):
+        if study is not None:
+            charts[name] = (
+                picture.loss_over_time(Judge(records[study].curves), title(study)),
+                f"Loss over time: {title(study)}. One seed; both axes are logarithmic. Further "
+                "left is better. The fixed plan and the other method are the best of those tried, "
+                "known only afterwards.",
+            )
+    if at_five := {study: record for study, record in records.items() if study.load == 5}:
+        charts["results-networks"] = (
+            _speedups(at_five, "Time to plain DDP's loss, communication 5x compute"),
+            "Times faster than plain DDP, by job and network, where communication takes 5 times as "
+            "long as compute. The dot is the median over seeds and targets, the bar spans the 10th to "
+            "90th percentile. A method that never reaches a target is drawn at the left edge.",
+        )
+    if by_load := {
+        study: record
+        for study, record in sorted(records.items(), key=lambda one: one[0].load)
+        if study.job == "cnn" and study.network in ("c1", "fast_stable") and study.hosts == 4
+    }:
+        charts["results-load"] = (
+            _speedups(by_load, "Time to plain DDP's loss, by load"),
+            "Times faster than plain DDP, by how long communication takes relative to compute. The "
+            "slower the network, the more there is to gain.",
+        )
+    if records:
+        charts["results-accuracy"] = (
+            _accuracy(records),
+            "Accuracy after the same number of steps, minus plain DDP's. The dot is the median over "
+            "the seeds, the bar spans all of them. The seeds of plain DDP itself differ by about half a point.",
+        )
+    return charts
+
+
+def _speedups(records: Records, heading: str) -> str:
+    rows = []
+    for study, record in records.items():
+        judge = Judge(record.curves)
+        values = {}
+        for family in ("peer", "paper", "static"):
+            if names := judge.methods(family):
+                best = judge.best(names)
+                values[family] = _range(judge.speedups("ddp", best), judge.ratios("ddp", best))
+        values["auto"] = _range(judge.speedups("ddp"), judge.ratios("ddp"))
+        rows.append((title(study), values))
+    return picture.dots(
+        heading,
+        "times faster than plain DDP",
+        rows,
+        (0.25, 0.5, 1, 2, 4, 8, 16, 32),
+        lambda tick: f"{tick:g}x",
+        log=True,
+    )
+
+
+def _range(medians: Sequence[float], single: Sequence[float]) -> Range:
+    """The median, with the 10th and 90th percentile of single ones. A ratio is not finite where
+    plain DDP itself did not reach the target with that seed; it is left out."""
+    spread = figures.spread("", [one for one in single if math.isfinite(one)], "")
+    return Range(statistics.median(medians), spread.low, spread.high)
+
+
+def _accuracy(records: Records) -> str:
+    rows = []
+    for study, record in records.items():
+        deltas = Judge(record.curves).accuracy_deltas()
+        rows.append((title(study), {"auto": _range(deltas, deltas)}))
+    return picture.dots(
+        "Accuracy after the same steps, minus plain DDP's",
+        "percentage points",
+        rows,
+        (-2, -1, 0, 1, 2),
+        lambda tick: f"{tick:+g}" if tick else "0",
+        log=False,
+    )
+
+
+def _jobs(records: Records) -> str:
+    jobs = dict.fromkeys(study.job for study in records)
+    lines = [[JOB_NAMES[job], f"{entries(job):,}", JOB_DATA[job]] for job in jobs]
+    return _markdown(["model", "parameters", "data and optimizer"], lines)
+
+
+def _networks(records: Records) -> str:
+    lines = []
+    for name in dict.fromkeys(study.network for study in records):
+        links = [
+            f"{link.rate / GBIT:g} Gbit/s, {1e3 * link.latency:g} ms"
+            + (f", {100 * link.loss:g} % loss" if link.loss else "")
+            + (f", one host {link.slow_host:g}x slower" if link.slow_host != 1 else "")
+            for link in NETWORKS[name].links
+        ]
+        phases = [text for text, before in zip(links, ["", *links]) if text != before]
+        lines.append([NETWORK_NAMES.get(name, name), "; ".join(phases)])
+    return _markdown(["network", "its phases, before scaling"], lines)
+
+
+def _headline(found: Mapping[str, figures.Figure]) -> str:
+    lines = [
+        [
+            words,
+            f"**{figure.value:.2g}{unit}**",
+            f"{figure.low:.2g}{unit} to {figure.high:.2g}{unit}",
+        ]
+        for name, (words, unit) in HEADLINES.items()
+        if (figure := found.get(name))
+    ]
+    return _markdown(["", "median", "10 % to 90 %"], lines) if lines else ""
+
+
+def _missed(missed: Sequence[str], found: Mapping[str, figures.Figure]) -> str:
+    if not missed:
+        return "## What was missed\n\nAll marks were met.\n"
+    lines = []
+    for words in missed:
+        name, value, sign, mark = words.split()
+        lines.append(
+            f"* `{name}` ({found[name].unit}) is {value}; it should be at "
+            f"{'least' if sign == '<' else 'most'} {mark}. {REASONS.get(name, '')}\n"
+        )
+    return "## What was missed\n\n" + "".join(lines)
 
 
 def _wrapped(markdown: str) -> str:
@@ -142,103 +253,12 @@ def _wrapped(markdown: str) -> str:
     return "\n".join(lines)
 
 
-def _sentences(found: Mapping[str, figures.Figure]) -> str:
-    def told(name: str, words: str) -> str:
-        figure = found.get(name)
-        return (
-            words.format(f"{figure.value:.2g}", f"{figure.low:.2g} to {figure.high:.2g}")
-            if figure
-            else ""
-        )
-
-    lines = [
-        told(
-            "tta_over_ddp/c1",
-            "On a network that changes as C1 does, with communication five times compute, training "
-            "reaches the loss of plain DDP {}x sooner ({}).",
-        ),
-        told(
-            "tta_over_best_peer/c1",
-            "Against the best of fp16, PowerSGD, local SGD, accumulation and the published system "
-            "it is {}x ({}).",
-        ),
-        told(
-            "accuracy_delta",
-            "After the same number of steps accuracy is {} points from plain DDP's ({}).",
-        ),
-    ]
-    return " ".join(line for line in lines if line) + "\n"
-
-
 def _markdown(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     def cell(value: object) -> str:
         return value if isinstance(value, str) else "-" if value is None else f"{value:.3g}"
 
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     return "\n".join(lines + ["| " + " | ".join(map(cell, row)) + " |" for row in rows]) + "\n"
-
-
-def _study(name: str, rows: Sequence[Mapping[str, object]]) -> str:
-    ordered = sorted(rows, key=lambda row: -float(str(row["over_ddp"])))
-    body = []
-    for row in ordered:
-        accuracies = [100 * float(str(row[key])) for key in ("accuracy", "accuracy_when_ddp_ends")]
-        sent = None if row["bytes_a_step"] is None else float(str(row["bytes_a_step"])) / 1e3
-        targets = list(row["seconds_to_targets"])  # type: ignore[call-overload]
-        body.append(
-            [
-                f"`{row['method']}`",
-                *targets,
-                row["seconds_to_accuracy"],
-                row["over_ddp"],
-                row["worth"],
-                *accuracies,
-                row["seconds"],
-                sent,
-                row["exposed"],
-                row["changes"],
-                row["prediction_error"],
-            ]
-        )
-    columns = [
-        "x over DDP",
-        "worth",
-        "accuracy % after all steps",
-        "when DDP ends",
-        "s in all",
-        "kB a step",
-        "exposed",
-        "changes",
-        "prediction error",
-    ]
-    return f"### {name}\n\n" + _markdown(
-        ["method", *(f"s to {i}" for i in range(1, len(TARGETS) + 1)), "s to accuracy", *columns],
-        body,
-    )
-
-
-def _chosen(records: Records) -> str:
-    def shares(of: Mapping[str, float]) -> str:
-        return ", ".join(f"{value} {100 * share:.0f} %" for value, share in list(of.items())[:5])
-
-    lines = [
-        [f"{study.name}, {method}", *map(shares, plans.values())]
-        for study, record in records.items()
-        for method, plans in record.plans.items()
-        if plans
-    ]
-    return _markdown(["run", "scheme", "density", "every", "late"], lines)
-
-
-def _published() -> str:
-    rows = [
-        [model, f"{rate:g}", f"{100 * density:g}%", name, theirs, ours, 100 * (ours / theirs - 1)]
-        for model, rate, density, name, theirs, ours in published.cells()
-    ]
-    return "## The published table, regenerated\n\nN = 8, 1 ms; times in ms.\n\n" + _markdown(
-        ["model", "Gbit/s", "density", "collective", "published", "by its formulas", "deviation %"],
-        rows,
-    )
 
 
 def _days(records: Records) -> str:
@@ -249,24 +269,22 @@ def _days(records: Records) -> str:
         f"  * {day}: " + ", ".join(names) + (f". {note}" if note else "") + "\n"
         for (day, note), names in sorted(together.items())
     ]
-    return "* A study runs as a whole on one machine; not all of them ran on the same:\n" + "".join(
-        lines
+    return "* A study runs as a whole on one machine. Not all studies ran on the same one:\n" + (
+        "".join(lines)
     )
 
 
 def _missing(what: Mapping[str, Sequence[str]]) -> str:
-    """Briefly: those that were late are many, and said one by one beside the figures."""
+    """Names the methods that have not run, and counts those that should train longer."""
 
     def told(runs: Sequence[str]) -> str:
         absent = [f"`{run}`" for run in runs if not run.endswith(", longer")]
         late = len(runs) - len(absent)
-        return ", ".join(
-            [*absent, *([f"{late} that were late and have not trained on"] if late else [])]
-        )
+        return ", ".join([*absent, *([f"{late} that should train longer"] if late else [])])
 
     lines = [f"  * {study}: {told(runs)}\n" for study, runs in what.items()]
     return (
-        "* **Not in yet** (`make evidence` runs it; `build/bench/evidence.json` names each):\n"
+        "* **Not run yet** (`make evidence` runs them; `build/bench/evidence.json` names each):\n"
         + "".join(lines)
         if lines
         else ""
@@ -284,7 +302,7 @@ def _checks(records: Records) -> str:
         if lines
         else "Not checked yet.\n"
     )
-    return "\nComposed against run in full:\n\n" + table
+    return "\nComposition, checked against runs in full:\n\n" + table
 
 
 def _failures(records: Records) -> str:
@@ -296,39 +314,61 @@ def _failures(records: Records) -> str:
     return "## Runs that failed\n\n" + "\n".join(lines) + "\n" if lines else ""
 
 
-# What was found where a figure has missed its mark; said only while it does.
+# The first table: a row in words, and the unit after its numbers.
+HEADLINES = {
+    "tta_over_ddp/c1": ("times sooner at plain DDP's loss: changing network C1, communication 5x compute", "x"),
+    "tta_over_ddp/c2": ("the same on the changing network C2", "x"),
+    "tta_over_ddp_50x/c1": ("the same on C1, communication 50x compute", "x"),
+    "tta_over_best_peer/c1": ("times faster than the best of fp16, PowerSGD, local SGD, gradient accumulation and the published system: C1, 5x", "x"),
+    "harm/fast_stable": ("time for the same steps relative to plain DDP: fast and stable network, communication 0.05x compute", ""),
+    "accuracy_delta": ("accuracy after the same number of steps, minus plain DDP's (percentage points)", ""),
+}  # fmt: skip
+
+COMPARED = """## What was compared
+
+Real PyTorch DDP jobs train on emulated hosts, once with each method: plain DDP, what people use instead, the published system (Tyagi and Swany, IEEE BigData 2023), Pliant with fixed plans, and Pliant with `plan="auto"`. The measure is the time until a method reaches plain DDP's own test loss at 30 %, 60 % and 90 % of DDP's steps, with three seeds.
+
+`5x` is the load: the time that plain DDP spends on communication, relative to compute, averaged over the run. Networks are slowed down in proportion to the model, so that a small model on an emulated link meets the same load as a large model on a real one.
+
+"""
+
+# Why a figure missed its mark; shown only while it does.
 REASONS = {
-    "tta_over_ddp/c1": "the first phase of C1, a quarter of all steps, is fast, and the first target lies near its end: whoever communicates for free would win no more there than plain DDP exposes. "
-    "So a third of what the median is taken over lies far below it, however well the rest does.",
-    "tta_over_best_static/c2": "C2 is kind to one fixed plan, `updates every=4 late=1 union 10 %`: links are fast at both ends and slow for a while in between, and what this plan hides is enough nearly everywhere. With the transformer "
-    "`auto` makes up by steps that are worth more what its warm-up, dense gradients, takes longer; "
-    "with the CNN it is a little later than that plan. Whoever fixes a plan must know it "
-    "beforehand: most of the grid is later than `auto` by far.",
-    "tta_over_best_peer/c1": "the best peer of CNN and ResNet, local SGD every 8 steps, exposes two fifths of its time on C1: whoever exposed nothing, at steps worth the same, would be 1.7x sooner, and not before the network is slow.",
+    "tta_over_ddp/c1": "C1 is fast in its first phase, a quarter of all steps, and the first target lies near the end of it. There plain DDP exposes little communication, so that no method can gain much.",
+    "tta_over_best_static/c2": "On C2 one fixed plan, `updates every=4 late=1 union density=10%`, is as good as choosing: the links are slow only in the middle, and the plan hides nearly all communication there. With the transformer `auto` loses time in its dense warm-up and regains it because its steps make more progress. With the CNN it is slightly slower than that plan. Most other fixed plans are much slower than `auto`, and a user would have to know the best one in advance.",
+    "tta_over_best_peer/c1": "The best other method, local SGD every 8 steps, exposes two fifths of its time on C1. A method that exposed nothing, at steps of the same worth, would be 1.7x faster.",
 }
 
 METHOD = """## Method
 
-`make evidence` (about eight hours on two cores; it goes on where it stopped; each run is a file in `build/evidence`). This document is made of `docs/results/` alone, `make evidence HOURS=0` makes it anew. Code: `bench/evidence/`;
-`python -m evidence...` wants `PYTHONPATH=bench:build/release/python:python`.
+`make evidence` runs everything in about eight hours on two cores; it continues where it stopped, and each run is a file in `build/evidence`. `make evidence HOURS=0` writes this page again from `docs/results/`. The code is in `bench/evidence/`; `python -m evidence...` needs `PYTHONPATH=bench:build/release/python:python`.
 
-* **Jobs**, real PyTorch DDP ranks in the lab, over real TCP: a CNN and a small ResNet on Fashion-MNIST (SGD), a small transformer on text (AdamW). Batches depend on seed, rank and step alone.
-  Learning rates are the best of a grid for plain DDP (`python -m evidence.tune`), and the same for every method. Ours lengthens the steps of AdamW under updates, by what a rank's own, noisier gradients take from them
-  and no more than that ([updates.md](updates.md)); local SGD, which has the same handicap there, does not.
-* **Compute is replayed**: four ranks share two cores, so each step runs for real and is then held to a timetable, forward a third, backward the rest, gradients ready evenly (`bench/pace.py`).
-* **Networks**: phases begin at the same step for every method. Bandwidth is scaled by the models' sizes, then latency and byte time together are stretched until what plain DDP's steps take beyond
-  compute, measured in the lab and averaged over the timeline's steps, is the load times compute, to within 15 % (`study.py`). Latency over byte time stays what it was.
-* **Composition**: a method that does not look at the network has one loss-by-step; it is trained once per seed on loopback, its step time is measured in the lab on each link over 32 steps after 8 to settle, and the two
-  are put together. Adaptive methods and the published system run in full.
-* **Targets** are plain DDP's own losses on a fixed part of the test set (`jobs.py`: 4,000 pictures, 500 windows of text). Losses are means over 32 steps to either side: with less, when a curve touches a target says more about luck than about the method (with 8, fp16, which only rounds, was worth 0.91 to 1 of a step; it is 0.98 to 1.08 now). A method that has reached the second target but not
-  the last within plain DDP's steps, with every seed, trains on, with all seeds, for half as many more. A ratio is theirs over ours: for each target the medians over seeds,
-  of these the median over targets and jobs; the 10 and 90 % are those of single seeds and targets.
-* **Methods**: all of them where the CNN meets C1, C2 (5x), C1 (0.5x) and the fast network; elsewhere those that did best there or are best known (`BEST_KNOWN` in `__main__.py`).
-* **The published system** is told the true network and explores for nothing: collective by its formulas, density at its knee, gains measured beforehand (`paper.py`).
+* **Jobs** are real DDP ranks in the [lab](lab.md), over real TCP. Batches depend on seed, rank and step alone. Learning rates are the best of a grid for plain DDP (`python -m evidence.tune`) and the same for every method. Under updates Pliant makes AdamW's steps longer ([updates.md](updates.md)); local SGD does not.
+* **Compute is held to a timetable**, because four ranks share two cores: each step runs for real, then waits until a third of the step is forward and the rest backward, with gradients ready evenly (`bench/pace.py`).
+* **Networks**: phases begin at the same step for every method. Bandwidth is scaled by the model's size, relative to the ResNet18 of the published system. Then latency and time per byte are stretched together until plain DDP's load is the wanted one within 15 %, measured in the lab.
+* **Composition**: a method that ignores the network has the same loss after each step on every network. It trains once per seed on loopback; its step time is measured in the lab on each link over 32 steps; the two are combined. Adaptive methods and the published system run in full.
+* **Targets** are plain DDP's losses on a fixed part of the test set (4,000 pictures, or 500 windows of text), averaged over 32 steps to either side. A method that reaches the second target but not the last within DDP's steps trains for half as many steps more, with all seeds.
+* **Ratios** are the other method's time / Pliant's time. For each target the median over seeds is taken, then the median over targets and jobs. The 10 % and 90 % are those of single seeds and targets.
+* **Methods**: all of them for the CNN on C1 and C2 at 5x, on C1 at 0.5x and on the fast network. Elsewhere those that did best there or are best known (`BEST_KNOWN` in `bench/evidence/__main__.py`).
+* **The published system** is told the true network and explores at no cost: collective by its formulas, density at its knee, gains measured in advance (`bench/evidence/paper.py`).
+"""
 
-## Limits
+LIMITS = """## Limits
 
-* Small models and short runs: what takes thousands of steps to show is not seen here.
-* What a step is worth (`model/efficiency.h`) was fitted to the curves of the CNN and of the transformer among others ([model.md](model.md)): for `auto` these are no held-out test; the ResNet is.
-* Two cores for all ranks and the network: codec work is dearer here than on machines of their own.
+* The models are small and the runs are short (640 steps). Effects that need thousands of steps are not seen.
+* The worth of a step (`pliant/model/efficiency.h`) was fitted to the curves of the CNN and the transformer, among others. For `auto` these two are not held-out tests; the ResNet is.
+* All ranks and the network share two cores. Coding costs more here than on separate machines.
+"""
+
+APPENDIX = """## Appendix: tables
+
+| file | content |
+|---|---|
+| [results/methods.csv](results/methods.csv) | every method of every study: seconds to each target and to plain DDP's accuracy, times faster than DDP, worth of a step, accuracy, bytes sent per step by host 0, exposed share of the time, changes of plan, median prediction error |
+| [results/plans.csv](results/plans.csv) | share of the steps that `auto` and others spent under each scheme, density, every and late |
+| [results/published_table.csv](results/published_table.csv) | all 108 times of the published system's table, and what its formulas give |
+| `docs/results/*.jsonl` | the curves of every run |
+
+Figures, as `build/bench/evidence.json` names them (`tta`: time to the targets, other method / Pliant):
+
 """

@@ -209,13 +209,31 @@ class Kept(unittest.TestCase):
         found = main.figures_of(records) + published.figures_of_the_table()
         self.assertLessEqual(set(main.MARKS) | set(main.LIMITS), {figure.name for figure in found})
         with tempfile.TemporaryDirectory() as folder:
-            document.write(Path(folder), main.WANTED, records, found, main.missed(found))
-            for name in ("results.md", "images/results.svg"):
+            written = document.write(Path(folder), main.WANTED, records, found, main.missed(found))
+            self.assertGreaterEqual(sum(name.endswith(".svg") for name in written), 5)
+            for name in written:
                 self.assertEqual(
                     (Path(folder) / name).read_text(),
                     (docs / name).read_text(),
                     f"{name}: `make evidence HOURS=0` writes it anew",
                 )
+
+    def test_the_readme_has_the_same_figures(self) -> None:
+        records = kept.read_all(figures.ROOT / "docs/results", main.WANTED)
+        found = {figure.name: figure for figure in main.figures_of(records)}
+        readme = " ".join((figures.ROOT / "README.md").read_text().split())
+        for name, said in (
+            ("tta_over_ddp/c1", "**{}x sooner** | {}x to {}x |"),
+            ("tta_over_ddp_50x/c1", "**{}x sooner** | {}x to {}x |"),
+            ("tta_over_ddp/c2", "Pliant is {}x sooner ({}x to {}x)"),
+            ("harm/fast_stable", "{} of plain DDP's time for the same steps | {} to {} |"),
+            ("accuracy_delta", "by {} points ({} to {})"),
+        ):
+            figure = found[name]
+            words = said.format(*(f"{x:.2g}" for x in (figure.value, figure.low, figure.high)))
+            self.assertIn(words, readme, name)
+        for job in ("cnn", "resnet", "transformer"):
+            self.assertIn(f"{round(study.entries(job), -3):,}", readme, job)
 
 
 class Published(unittest.TestCase):

@@ -16,7 +16,9 @@ TOOLS = (ROOT / "docs/tools.md", "From a checkout")
 
 
 def section(page: Path, heading: str) -> str:
-    found = re.search(rf"^## {heading}$(.*?)(?=^## |\Z)", page.read_text(), re.MULTILINE | re.DOTALL)
+    found = re.search(
+        rf"^## {heading}$(.*?)(?=^## |\Z)", page.read_text(), re.MULTILINE | re.DOTALL
+    )
     assert found, f"{page.name} has no section '{heading}'"
     return found.group(1)
 
