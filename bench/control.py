@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Measuring and deciding: what is lost by not knowing the network (executed in simulated time), how
 soon a change is answered, whether noise makes plans flap, what it all costs, and how real PyTorch
-ranks fare. docs/control.md explains the figures. `--tune` uses other seeds than those reported."""
+ranks fare. docs/bench.md explains the figures. `--tune` uses other seeds than those reported."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ Failure with_findings(Failure failure, const Findings& findings) {
   std::string text = fmt::format("Asked: {}.", fmt::join(trail, ", "));
   if (findings.silent.size() == 1) failure.culprit = findings.silent.front();
   if (findings.silent.size() > 1)
-    text += fmt::format(" Ranks {} have left no word: look there first.",
+    text += fmt::format(" Ranks {} reported nothing: check them first.",
                         fmt::join(findings.silent, ", "));
   if (findings.silent.empty())
     text += " They wait for each other: do the ranks run the same plan and the same steps?";

@@ -74,12 +74,12 @@ TEST(Culprit, IsInTheText) {
   EXPECT_STREQ(
       CommError(found).what(),
       "rank 3: receiving 4 KiB from rank 2 (10.0.0.4): no data\n"
-      "  All waits lead to rank 0, which has left no word: look there first.\n"
+      "  All waits lead to rank 0, which reported nothing: check it first.\n"
       "  Asked: rank 3 waits for rank 2, rank 2 waits for rank 1, rank 1 waits for rank 0.\n"
       "  Raise it.");
   const Failure several = with_findings(failure, follow(std::vector<Wait>{{3, -1}, {0, -1}}, 3, 4));
   EXPECT_FALSE(several.culprit);
-  EXPECT_NE(several.advice.find("Ranks 1, 2 have left no word"), std::string::npos);
+  EXPECT_NE(several.advice.find("Ranks 1, 2 reported nothing"), std::string::npos);
   EXPECT_NE(without_findings(failure, "no store").advice.find("could not be asked"),
             std::string::npos);
 }

@@ -18,7 +18,7 @@ std::string describe(const Failure& f) {
                         f.place.plan_version);
   text += ": " + f.reason;
   if (f.culprit)
-    text += fmt::format("\n  All waits lead to rank {}, which has left no word: look there first.",
+    text += fmt::format("\n  All waits lead to rank {}, which reported nothing: check it first.",
                         *f.culprit);
   if (!f.advice.empty()) text += "\n  " + f.advice;
   return text;

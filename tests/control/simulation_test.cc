@@ -16,7 +16,7 @@ model::PriceBook& book() {
   return shared;
 }
 
-// PLIANT_NETWORKS=150 in the environment is what docs/control.md reports; a few tell whether
+// PLIANT_NETWORKS=150 in the environment is what docs/bench.md reports; a few tell whether
 // something broke.
 int networks() {
   const char* asked = std::getenv("PLIANT_NETWORKS");

@@ -36,7 +36,7 @@ _COUNTERS = (
     ("wire_seconds_total", "sums.seen", "Exchanges on the wire, by the rank that came last."),
 )
 _GAUGES = (
-    ("epoch", "step.epoch", "Plan epoch."),
+    ("epoch", "step.epoch", "Plan version."),
     ("step_seconds", "step.whole", "The last completed step."),
     ("step_compute_seconds", "step.compute", "Of that, this rank's own work."),
     ("step_exposed_seconds", "step.exposed", "Of that, waiting for an exchange."),
