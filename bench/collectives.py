@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Collectives over their bandwidth bound: ours beside those of Open MPI and its kin, in simulated
-time; and all-reduce among threads over the memory traffic it needs. docs/bench.md explains the
-figures."""
+"""Benchmark of collectives against their bandwidth bound: Pliant's schedules beside those of Open
+MPI and others in simulated time, and all-reduce among threads against the memory traffic that it
+needs. docs/bench.md explains the figures."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Measuring and deciding: what is lost by not knowing the network (executed in simulated time), how
-soon a change is answered, whether noise makes plans flap, what it all costs, and how real PyTorch
-ranks fare. docs/bench.md explains the figures. `--tune` uses other seeds than those reported."""
+"""Benchmark of measuring and deciding: the loss from not knowing the network (in simulated time),
+the delay after a change, needless changes of plan, the cost of decisions, and predictions for real
+PyTorch ranks. docs/bench.md explains the figures. `--tune` uses other seeds than those reported."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What Pliant costs a DDP step, and how much of an exchange it hides behind backward.
+"""Benchmark of Pliant's cost in a DDP step, and of how much of an exchange backward hides.
 
 Without arguments: the benchmark. With a role it is one rank of it.
 """

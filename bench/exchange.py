@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Every scheme beside the published system, in simulated time: its table of 36 rows, growth with
-the number of ranks, and the price of an exchange against its executed time. docs/bench.md explains
-the figures."""
+"""Benchmark of every scheme beside the published system, in simulated time: its table of 36 rows,
+growth with the number of ranks, and the price of an exchange against its executed time.
+docs/bench.md explains the figures."""
 
 from __future__ import annotations
 

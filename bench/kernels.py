@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Selection at memory speed: every figure is a ratio to a reference that takes turns with it in
-this process. Times are the processor time of the one thread that works, so that what else the
+"""Benchmark of selection and coding: every figure is a ratio to a reference that takes turns with
+it in this process. Times are the processor time of the one thread that works, so that what else the
 machine does counts only where it takes memory bandwidth.
 
 Three references. memcpy (8 bytes an entry; a large one may write around the caches). A copy with

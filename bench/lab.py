@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Is the lab what it was set to be? Rates, round trips, losses, how soon a change is in force, and
-what the switch costs.
+"""Benchmark of the lab's accuracy: rates, round trips, losses, the delay of a change, and the cost
+of the switch.
 
 Without arguments: the benchmark. With a role it is one of its endpoints, started by pliant-lab in
 every host."""

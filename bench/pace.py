@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Compute at a fixed rate. Four ranks share two cores, so how long a step's own work takes says
-more about the neighbours than about the job. Each step therefore runs for real and is held back to
-a timetable: forward takes a third of the step's compute, backward the rest, and a gradient is ready
-once as much of backward is over as there were parameters before it. Exchanges beside backward find
-the room that they would find on machines of their own. Forwards that overran their third are
+"""Pacing of compute at a fixed rate. Four ranks share two cores, so the time of a step's own work
+depends on the other ranks more than on the job. Each step therefore runs for real and is held back
+to a timetable: forward takes a third of the step's compute, backward the rest, and a gradient is
+ready once as much of backward is over as there were parameters before it. Exchanges beside backward
+find the room that they would find on machines of their own. Forwards that overran their third are
 counted: with many of them the timetable is too tight."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs pliant-bench and reads its JSON: on threads, or in simulated time."""
+"""Runner of pliant-bench that reads its JSON: on threads, or in simulated time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the run log costs: processor time for one step's line, and with all that is done for its
-sake, as a share of a 10 ms step.
+"""Benchmark of the run log: processor time of one step's line, alone and with all work that the log
+causes, as a share of a 10 ms step.
 
 8 ranks, 10 M parameters in 4 exchanges a step, a fixed plan (where the log alone makes the engine
 measure and predict). The program is pliant/runlog/observer_bench.cc; it writes to a file under

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the benchmarks of training share: a model of 25 million parameters, ranks as processes,
-steps that are timed in turns."""
+"""Helpers that the benchmarks of training share: a model of 25 million parameters, ranks as
+processes, steps that are timed in turns."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What updates cost a step, and how much of an exchange landing late hides.
+"""Benchmark of the cost of updates in a step, and of how much of an exchange landing late hides.
 
 Without arguments: the benchmark. With a role it is one rank of it.
 """

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Everything that a C++ program needs of Pliant but the backend: the engine, plans, units, errors.
-// Beside it include one backend, for example pliant/comm/mpi/session.h.
+// Main header of Pliant for C++ programs: the engine, plans, units and errors. Include one backend
+// as well, for example pliant/comm/mpi/session.h.
 #pragma once
 
 #include "pliant/common/errors.h"

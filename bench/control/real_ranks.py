@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The part of bench/control.py that real PyTorch ranks run: how far predicted exchange times are
-from those seen, and whether plan="auto" harms a training that needs no help. Started with a role it
-is one rank of it."""
+"""Part of bench/control.py that real PyTorch ranks run: the error of predicted exchange times, and
+whether plan="auto" slows down training that needs no help. Started with a role it is one rank."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-"""Time to accuracy on changing networks, against what people would use instead. docs/results.md
-tells the method."""
+"""Comparison of the time to accuracy on changing networks with other methods. docs/results.md
+describes it."""

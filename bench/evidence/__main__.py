@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`make evidence`: runs what is missing (resumable, each run a file), then writes
+"""Command `make evidence`: runs what is missing (resumable, each run a file), then writes
 build/bench/evidence.json and docs/results.md.
 
 `--quick` is the short form: one job, one network, few steps, everything in a folder of its own."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Loss over time. A method that does not look at the network has one loss-by-step, whatever the
-network, and a step time in each phase: the two together are its curve over any timeline. An
-adaptive method's curve is measured as a whole."""
+"""Curves of the loss over time. A method that does not look at the network has one loss-by-step,
+whatever the network, and a step time in each phase: the two together are its curve over any
+timeline. An adaptive method's curve is measured as a whole."""
 
 from __future__ import annotations
 

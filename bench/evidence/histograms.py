@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the adaptive methods chose, over the steps of each study: collectives and densities, as in
-the published figures 7 and 8."""
+"""Histograms of what the adaptive methods chose over the steps of each study: collectives and
+densities, as in the published figures 7 and 8."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What is trained: a CNN and a small ResNet on Fashion-MNIST with SGD, a small transformer on text
-with AdamW.
+"""Jobs that are trained: a CNN and a small ResNet on Fashion-MNIST with SGD, a small transformer on
+text with AdamW.
 
 A job is deterministic given its seed, its rank and the step: batches are drawn by a generator of
 their own. Learning rates are tuned for plain DDP (`tune.py`), so that no method wins by acting as a

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""From curves to figures. A ratio of times is always theirs over ours: more is better for us. A
-target that a method never reaches counts as infinitely late."""
+"""Judge of a study: turns curves into figures. A ratio of times is always the other method's time /
+Pliant's: more is better for Pliant. A target that a method never reaches counts as infinitely
+late."""
 
 from __future__ import annotations
 

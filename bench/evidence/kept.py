@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every run in a small form, a file for each study: what the tables are made of outlives the
-machine that made them.
+"""Kept runs: every run in a small form, a file for each study in docs/results.
 
 Figures, tables and the picture are made of these files and nothing else: whoever has the repository
 can make them anew, and a study that runs again replaces its own numbers and no others."""

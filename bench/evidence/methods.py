@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""How ranks average: what people use today, our plans held fixed, the published system, and ours
-choosing by itself.
+"""Methods of averaging: those that people use today, fixed plans of Pliant, the published system,
+and Pliant choosing by itself.
 
 A method is made from a DDP model and its optimizer on every rank, and then runs the loop's steps.
 """

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The networks, as phases that a job enters by its step: the same steps see the same network
-whatever the method.
+"""Networks of the studies, as phases that begin at given steps: the same for every method.
 
 Links are those of the published system at the size of its ResNet18. They become ours in two steps.
 Bandwidth is scaled by the sizes of the models, ours over theirs, so that a model's bytes take as

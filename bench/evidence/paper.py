@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The published system, in its strongest form: told the true network, its exploration free of
-charge. Its three collectives in its formats (plain floats, 32-bit indices; its own 64-bit ones
-would only be slower), chosen by its cost formulas, at the density where the knee of (time, 1/gain)
-lies. Gains are measured beforehand, one short run for each of its densities."""
+"""Published system in its strongest form: it is told the true network and explores at no cost. Its
+three collectives in its formats (plain floats, 32-bit indices; its own 64-bit ones would only be
+slower), chosen by its cost formulas, at the density where the knee of (time, 1/gain) lies. Gains
+are measured beforehand, one short run for each of its densities."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs, each a file in build/evidence: what is there already is read, what is missing is run, in
-the lab or on loopback."""
+"""Runner of single runs, in the lab or on loopback. Each is a file in build/evidence; existing
+files are read instead."""
 
 from __future__ import annotations
 

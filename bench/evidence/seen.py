@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What a method did beside learning: bytes, time beyond compute, changes of plan, how well it
-foresaw its exchanges."""
+"""Observations of a run besides its loss: bytes, exposed time, changes of plan, prediction
+errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What one run is, as a value: it names the run's file, so that a run that is there already is not
-repeated."""
+"""Specification of one run as a value. It names the run's file, so that no run is repeated."""
 
 from __future__ import annotations
 

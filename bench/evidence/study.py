@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One job on one network at one load: every method's curve."""
+"""Study: one job on one network at one load, with the curve of every method."""
 
 from __future__ import annotations
 

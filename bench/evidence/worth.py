@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a step under a plan is worth on a job, in plain DDP's steps: `python -m evidence.worth JOB
-SEEDS PLAN ...`. These are the numbers that the model's efficiency stands for (docs/model.md); they
-are trained on loopback, and each run is kept as a file."""
+"""Measurement of the worth of a step under a plan: `python -m evidence.worth JOB SEEDS PLAN ...`.
+These are the numbers that the model's efficiency stands for (docs/model.md); they are trained on
+loopback, and each run is kept as a file."""
 
 from __future__ import annotations
 

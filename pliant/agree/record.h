@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What each rank tells all others about a step: 64 bytes, all-gathered beside the exchanges.
+// Control record: 64 bytes that each rank sends to all others in each round, beside the exchanges.
 // Decisions are computed from these bytes and from nothing else that differs between ranks, so all
 // ranks decide alike.
 #pragma once

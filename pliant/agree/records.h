@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The control records of all ranks, round by round: gathered over a communicator, and kept until
-// the planner takes them in. Any thread may call.
+// Control records of all ranks, round by round: gathered over a communicator, and kept until the
+// planner takes them in. Any thread may call.
 #pragma once
 
 #include <condition_variable>

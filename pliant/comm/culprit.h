@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Search for the rank that all others wait for. In a schedule of many hops a rank sees only that
-// its neighbour stalls. A rank that gives up writes down whom it waited for. Followed from one to
-// the next, these lines lead to a rank that has written none.
+// Search for the rank that all others wait for. A rank sees only that its neighbour does not
+// answer. A rank that gives up writes down whom it waited for. Followed from one to the next, these
+// lines lead to a rank that has written none.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Lifeline of a communicator: remembers its first failure, and throws it again in every later call.
+// Lifeline of a communicator: keeps its first failure, and throws it again in every later call.
 // Each backend holds one.
 #pragma once
 

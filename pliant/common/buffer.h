@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Memory aligned for SIMD and shared between those who may still touch it: a communicator with a
-// message in flight keeps its buffer alive after the caller has gone.
+// Buffer of memory aligned for SIMD, with shared ownership: a communicator keeps the buffer of a
+// message in flight alive after the caller has released it.
 #pragma once
 
 #include <cstddef>

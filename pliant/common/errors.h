@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The three kinds of failure, kept apart: the caller's bug, the user's input, the world. An
-// expected absence is none of them and is a std::optional. The library throws these and never
-// prints, aborts or exits.
+// Exceptions of the library, one for each kind of failure: a bug of the caller, bad input, a
+// failure of network or machine. An expected absence is a std::optional instead. The library throws
+// these and never prints, aborts or exits.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a tool's exit status means, the same in every tool.
+// Exit codes of the command-line tools, the same in every tool.
 #pragma once
 
 namespace pliant {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The first exception that any thread of a group ran into. Threads check it before they go on, so
-// that one failure stops all of them and everybody reports the same cause.
+// First exception of a group of threads. Threads check it before they continue, so that one failure
+// stops all of them and all report the same cause.
 #pragma once
 
 #include <exception>

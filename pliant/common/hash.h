@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// XXH3, 64 bits: checksums on the wire, layout and plan hashes.
+// Hash function (XXH3, 64 bits) for checksums of payloads and hashes of layouts and plans.
 #pragma once
 
 #include <cstddef>

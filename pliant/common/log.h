@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The callback through which the library reports to its user: it never prints by itself.
+// Log callback: the library reports through it and never prints.
 #pragma once
 
 #include <cstdint>

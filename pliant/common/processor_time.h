@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What this thread has had of its processor: what other threads and programs take of the machine
-// does not count.
+// Processor time of the calling thread. Time that other threads and programs use does not count.
 #pragma once
 
 #include <ctime>

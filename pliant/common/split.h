@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One rule for cutting a span into blocks, so that those who run a schedule and those who price it
-// cut alike.
+// Rule for cutting a span into blocks. The runner of schedules and the cost model both use it.
 #pragma once
 
 #include <cstddef>

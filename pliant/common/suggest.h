@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// "Did you mean": the known word nearest to a mistyped one.
+// Suggestion for a mistyped word: the nearest known one ("did you mean").
 #pragma once
 
 #include <optional>

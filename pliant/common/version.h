@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Version of the library.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Residual: what a rank has accumulated and not sent, one float for each entry. A rank that drops
-// or rounds a number adds the difference to its residual.
+// Residual: the part of all contributions that a rank has not sent yet, one float for each entry. A
+// rank that drops or rounds a number adds the difference to its residual.
 #pragma once
 
 #include <cstddef>

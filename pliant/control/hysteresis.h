@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Hysteresis: keeps the plan in force until another one is clearly and lastingly better. Question
-// that it answers: may this plan replace the one in force?
+// Hysteresis: keeps the plan in force until another one is clearly and lastingly better. It decides
+// whether a plan may replace the one in force.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// LastEvaluation: the inputs that all candidates were last predicted from. Question that it
-// answers: have the inputs moved since?
+// LastEvaluation: the inputs that all candidates were last predicted from. It tells whether the
+// inputs have moved since.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// PinnedPlan: the one plan that the user's pins stand for, and its warm-up. Nothing is chosen.
+// PinnedPlan: the single plan that complete pins describe, and its warm-up. Nothing is chosen.
 #pragma once
 
 #include <cstdint>

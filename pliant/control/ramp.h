@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Ramp: lets density fall in small steps, because a sudden fall raises the loss for hundreds of
-// steps. Question that it answers: which plan on the way to the goal may be in force now?
+// steps. It names the plan on the way to the goal that may be in force now.
 #pragma once
 
 #include <cstdint>

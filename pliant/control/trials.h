@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Trials: run another plan for one exchange, to learn its true time. Question that they answer:
-// which plan is worth a trial now?
+// Trials: run another plan for one exchange, to measure its time. They name the plan that is worth
+// a trial now.
 #pragma once
 
 #include <cstdint>

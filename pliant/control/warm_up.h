@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Warm-up: the first steps of training move the parameters most, so they run denser. Question that
-// it answers: which plan is in force before the one that is wanted?
+// Warm-up: the first steps of training move the parameters most, so they run denser. It names the
+// plan to run before the one that is wanted.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Buffers that nobody changes stay at home, and what a rank did to its own is not lost.
+// Tests that unchanged buffers are not sent, and that a rank's changes to its own are not lost.
 #include <gtest/gtest.h>
 
 #include <algorithm>

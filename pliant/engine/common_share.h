@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How much of a rank's progress the other ranks made too, and what an optimizer that divides by its
-// gradients' size loses by it.
+// CommonShare: estimate of the share of a rank's progress that the other ranks made too. It gives
+// the step scale of optimizers that divide by the size of their gradients.
 //
 // A rank's progress is a part that all ranks have in common, and noise of its own batches.
 // Averaging N ranks leaves the common part as it is and the N-th part of the noise's energy. Under

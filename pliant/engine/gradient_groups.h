@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The model cut into groups that are exchanged together, with the residual of each.
+// Groups of units that are exchanged together, with the residual of each.
 #pragma once
 
 #include <memory>

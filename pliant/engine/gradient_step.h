@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One step of kind gradients from its first piece until all groups have landed, and the parts of it
-// that lanes and the training thread share.
+// State of one step of kind gradients, from its first piece until all groups have landed, and the
+// parts of it that lanes and the training thread share.
 #pragma once
 
 #include <atomic>

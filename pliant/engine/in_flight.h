@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One exchange of updates from departure to landing: the parameters' flight, and the buffers'
-// beside it. A lane moves it; everything else is done by the training thread.
+// State of one exchange of updates from departure to landing: the parameters' flight, and the
+// buffers' beside it. A lane moves it; everything else is done by the training thread.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A thread with a communicator of its own that runs jobs in the order they came. Without a thread,
-// the caller runs each job at once.
+// Lane: a thread with its own communicator that runs jobs in the order in which they came. Without
+// a thread, the caller runs each job at once.
 #pragma once
 
 #include <condition_variable>

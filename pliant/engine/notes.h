@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The user's side of the run log: lines of their own, and the last step as text. Without a log the
-// lines are dropped. Any thread may call.
+// User's access to the run log: adds notes, phases and messages, and reads the last step as text.
+// Without a log the lines are dropped. Any thread may call.
 #pragma once
 
 #include <span>

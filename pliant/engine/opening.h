@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How an engine introduces itself before its first round: facts that all ranks must agree on, and
-// the run log's file and first line.
+// Opening of an engine before its first round: compares facts between ranks, and opens the run log
+// and writes its first line.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a user may set. All ranks must set the same, which the engine checks first; only deadline,
-// log and run_log are each rank's own.
+// Options of an engine. They must be the same on all ranks, which the engine checks first; only
+// deadline, log and run_log may differ.
 #pragma once
 
 #include <cstdint>

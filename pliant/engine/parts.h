@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The parts that an engine is made of, as its three sides share them.
+// Parts of an engine, shared by its three sides (gradients, updates, log).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks of the control records of all ranks, round by round: do ranks disagree, has one stopped
-// making finite progress, do learning rates differ, do buffers still change.
+// Checks of the control records of all ranks, round by round: disagreement, non-finite progress,
+// different learning rates, unchanged buffers.
 #pragma once
 
 #include <optional>

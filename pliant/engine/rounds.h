@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rounds that all ranks count together: one step of gradients, or one exchange of updates.
+// Rounds that all ranks count together: one step of gradients, or one exchange of updates.
 //
 // Opening a round takes in all ranks' records of earlier rounds, lets the planner choose, and puts
 // the choice in force. Every rank opens the same rounds from the same records, so all ranks run the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an engine reports about itself (Summary) and what a checkpoint keeps of it (State).
+// Summary of an engine's work so far, and its State for a checkpoint.
 #pragma once
 
 #include <cstddef>

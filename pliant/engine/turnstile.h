@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A gate that lets numbered turns through one at a time, in the order of their numbers, whichever
+// Gate that lets numbered turns through one at a time, in the order of their numbers, whichever
 // thread they come from.
 #pragma once
 

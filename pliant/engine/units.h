@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which parameter lies where in the residual, and which are exchanged together.
+// Layout of the model for exchanges: the place of each parameter in the residual, and the
+// parameters that are exchanged together.
 //
 // A unit is a run of parameters that travel together, a group is a run of units that the plan
 // fuses. Units are the engine's own: a frame's buckets come and go (DDP cuts them anew after the

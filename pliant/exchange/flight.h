@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Flight: one exchange of one group of buckets. It has three acts, so that the middle one may run
+// Flight: one exchange of one group of buckets. It has three parts, so that the middle one may run
 // on another thread:
 //
 //   depart   accumulates, selects and encodes this rank's contribution;

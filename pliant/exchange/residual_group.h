@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // State of one group of buckets that a rank keeps from exchange to exchange: residual, selectors,
-// the last vote and scratch memory. A group is what travels in one exchange.
+// the last vote and scratch memory. A group travels in one exchange.
 #pragma once
 
 #include <memory>

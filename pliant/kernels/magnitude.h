@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The total order on entries: by the bit pattern of |x|, so that zeros, denormals and even NaN have
-// a place, on every machine the same one. What a pass accumulates and where it samples is here too,
-// once for all targets.
+// Total order on entries: by the bit pattern of |x|, so that zeros, denormals and NaN have the same
+// place on every machine. The sums and sample positions of a pass are defined here too, for all
+// targets.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The two loops of a trim, over the entries of a selection. Same bits on every SIMD target;
+// Loops of a trim over the entries of a selection. Same bits on every SIMD target;
 // pliant::kernels::scalar has the plain twins. Magnitudes compare by bit pattern.
 #pragma once
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Shorter values with a scale: float16, int8 and int4, one group of values at a time.
+// Encoders and decoders of values with a scale: float16, int8 and int4, one group of values at a
+// time.
 //
 // Each encoder replaces `values` by what a decoder will make of them and writes `differences` =
 // value - decoded, exactly. Why it is exact: decoded is a multiple of the scale's last bit. A scale

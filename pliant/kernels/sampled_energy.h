@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Sums of squares over a sample of blocks, for figures that must cost microseconds however large
-// the model is.
+// Sums of squares over a sample of blocks, for figures that must take microseconds for models of
+// any size.
 #pragma once
 
 #include <cstddef>

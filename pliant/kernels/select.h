@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The passes over a bucket: add the contribution to the residual, and in the same sweep take out
-// what is large.
+// Passes over a bucket that add the contribution to the residual and take out the large entries in
+// the same sweep.
 //
 // accumulated = contribution + residual. Entries with |accumulated| >= threshold leave the
 // residual, which is +0 there afterwards, and are written to `out` in index order; all others stay

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Between a selection (ascending indices and their values) and a bucket. These jump from cache line
-// to cache line and wait for memory, not for arithmetic, so they are plain loops and their own
-// twins.
+// Gather and scatter between a selection (ascending indices and their values) and a bucket. They
+// wait for memory, not for arithmetic, so they are plain loops without a SIMD version.
 //
 // indices and values have the same length, indices are distinct and below the bucket's size (the
 // decoder checks what came over the wire).

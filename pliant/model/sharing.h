@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Price of schedules whose messages share a port.
 #pragma once
 
 #include <span>

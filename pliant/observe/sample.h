@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One timing that all ranks hold alike: messages and bytes as the model weighs them, and the time.
+// Sample: one timing, the same on all ranks, with its messages and bytes as the model counts them.
 #pragma once
 
 #include <cstddef>

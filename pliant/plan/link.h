@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The network as the cost model sees it: per rank one full-duplex port with a latency and an
-// inverse bandwidth, both effective values (what the transport makes of the wire) and both
-// uncertain.
+// Link: the network as the cost model sees it. Each rank has one full-duplex port with a latency
+// and an inverse bandwidth. Both are effective values, measured above the transport, with an
+// uncertainty.
 #pragma once
 
 #include <string>

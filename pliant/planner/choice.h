@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Values that go into and come out of a Planner.
+// Inputs and outputs of a Planner.
 #pragma once
 
 #include <memory>

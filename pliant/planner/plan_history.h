@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// PlanHistory: the plans of rounds whose records have not been taken in yet, and of the round
-// before.
+// PlanHistory: plans of the rounds whose records have not been read yet, and of the round before
+// them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Everything that a Planner learns while training runs. A checkpoint carries its text.
+// State of a Planner: all that it has learnt while training runs. A checkpoint carries its text.
 #pragma once
 
 #include <cstdint>

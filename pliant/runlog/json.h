@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One JSON object, written key by key into a text. Only what a log needs: no parsing, no copies, a
-// microsecond for a line.
+// Writer of one JSON object, key by key, into a text. It does only what a log needs: no parsing, no
+// copies, a microsecond for a line.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Observer of an engine: takes what steps and exchanges report, and writes lines of the run log.
+// Observer of an engine: turns reports of steps and exchanges into lines of the run log.
 //
 // A step's line is written once it is complete: the next step has begun, its exchanges have landed,
 // and all ranks' records of them are here. Lines keep the order of steps. Without a log nothing is

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The run log, as docs/formats/run-log.md has it: JSON lines. Each is handed to the system whole,
-// by one write(2), so a process that is killed leaves a log that is good up to its last line.
+// RunLog: writer of the JSON lines that docs/formats/run-log.md describes. Each is handed to the
+// system whole, by one write(2), so a process that is killed leaves a log that is good up to its
+// last line.
 #pragma once
 
 #include <cstdint>

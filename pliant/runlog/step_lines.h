@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Step lines under construction: collects what exchanges report of each step and hands over a line
-// once all of it is known, in the order of steps. Not thread-safe.
+// Step lines under construction: collects the reports of each step's exchanges and returns its line
+// once all are known, in the order of steps. Not thread-safe.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every builder by name, as plans, tools and tests ask for it.
+// Catalogue of all builders of schedules, by name.
 #pragma once
 
 #include <span>

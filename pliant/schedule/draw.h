@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A schedule as text, so that a person can see it: one row a round, one column a rank.
+// Drawing of a schedule as text: one row a round, one column a rank.
 #pragma once
 
 #include <span>

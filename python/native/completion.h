@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The future that a communication hook returns, completed by a lane. Its value is made beforehand,
-// so that success needs no GIL, unless there is something to run first; a failure takes it, to
-// become an exception of Python's.
+// The future that a communication hook returns, completed by a lane. Its value is made in advance,
+// so that success needs no GIL (unless a callback must run first). A failure takes the GIL to
+// become a Python exception.
 #pragma once
 
 #include <torch/csrc/jit/python/pybind_utils.h>

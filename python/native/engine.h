@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The engine for tensors: buckets of any floating type in, futures out.
+// Engine for tensors: takes buckets of any floating type, returns futures.
 #pragma once
 
 #include <ATen/core/Tensor.h>

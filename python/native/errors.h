@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Our exceptions as Python's: each kind of failure is the class of that name in pliant.errors, with
-// the same text.
+// Translation of Pliant's exceptions to Python: each kind of failure is the class of that name in
+// pliant.errors, with the same text.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>

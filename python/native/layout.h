@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Where an entry of a parameter lies in its flat gradient. DDP lays a gradient out as the parameter
-// is if that is dense and without overlap, else row by row; residuals and samples follow it.
+// Layout of a parameter's entries in its flat gradient. DDP gives a gradient the layout of its
+// parameter if that is dense and without overlap, else row by row. Residuals and samples have the
+// same layout.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The engine's state for Python: vectors of floats as flat tensors, both ways.
+// State of the engine for Python: vectors of floats as flat tensors, both ways.
 #pragma once
 
 #include <ATen/core/Tensor.h>

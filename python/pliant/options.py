@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Options of one averager: what `attach` or `comm_hook` was given, checked and immutable."""
+"""Options of one averager: the arguments of `attach` or `comm_hook`, checked and immutable."""
 
 from __future__ import annotations
 

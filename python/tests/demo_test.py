@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`pliant demo --quick` in the lab (skipped, visibly, where that cannot run) and on loopback:
-table, logs, report and picture are there and agree. What it says of data that are absent or broken,
-and of options that make no sense; and that Ctrl-C leaves nothing behind."""
+"""Tests of `pliant demo --quick` in the lab (skipped where that cannot run) and on loopback: table,
+logs, report and picture exist and agree; missing or broken data and bad options are named; Ctrl-C
+leaves nothing behind."""
 
 from __future__ import annotations
 

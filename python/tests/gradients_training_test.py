@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Does it train? A small CNN under every scheme and code comes as far as dense averaging does, and
-on the way nothing is lost and no two ranks ever differ."""
+"""Tests that a small CNN trains as far under every scheme and code as under dense averaging, that
+nothing is lost on the way, and that ranks never differ."""
 
 from __future__ import annotations
 

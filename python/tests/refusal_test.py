@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What pliant does not do, it says; with the name of what is wrong and what to do."""
+"""Tests that unsupported uses are refused with a message that names the reason and a remedy."""
 
 from __future__ import annotations
 

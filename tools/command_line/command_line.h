@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reading a command line the way every tool does: a mistake is an InputError that names the option
-// and, if there is one, the word that was probably meant.
+// Command-line parser that all C++ tools share: a mistake is an InputError that names the option
+// and suggests the word that was probably meant.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Agreement of all ranks on one number.
 #pragma once
 
 #include <optional>

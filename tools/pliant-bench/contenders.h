@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Contenders for a problem: the requested schedules and the backend's yardstick, all on one vector.
+// Contenders of a benchmark: the requested schedules and the backend's own collective, all on one
+// vector.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whole exchanges under plans, timed in turns beside a dense all-reduce of ours and the backend's
-// own.
+// Benchmark of whole exchanges under plans, in turns with Pliant's dense all-reduce and the
+// backend's own.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Room for simulations of many ranks in one process: messages have their true size but no content.
+// Memory for simulations of many ranks in one process: messages have their true size but no
+// content.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Contenders for one problem, timed in turns: each iteration runs every one of them once, so that
-// whatever else the machine does in the meantime hits all alike.
+// Measurement of the contenders of one problem in turns: each iteration runs each of them once, so
+// that other work of the machine disturbs all alike.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Options of pliant-bench: those of nccl-tests, and ours.
+// Options of pliant-bench: those of nccl-tests, and its own.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Predicted times of schedules, and the segments that are best by them.
 #pragma once
 
 #include <vector>

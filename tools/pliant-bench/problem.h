@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A collective over one vector: what goes in, what must come out, and the least time any algorithm
-// needs. The data are small whole numbers, so that sums are exact in float32 in whatever order they
-// are added.
+// Problem of a benchmark: a collective over one vector, with its input, its expected result, and
+// the least time that any algorithm needs. The data are small whole numbers, so that sums are exact
+// in float32 in whatever order they are added.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One plan on trial: exchange after exchange of a random gradient, with the residual carried along;
-// or, hollow, the same messages without content and without the memory of a model.
+// Trial of one plan: exchanges of a random gradient, with the residual carried along. A hollow
+// trial sends the same messages without content and needs no memory for a model.
 #pragma once
 
 #include <cstdint>

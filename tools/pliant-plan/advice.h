@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The answer: the best plan of each scheme, whether compressing pays, and up to which bandwidth.
+// Advice of pliant-plan: the best plan of each scheme, whether compression pays, and up to which
+// bandwidth.
 #pragma once
 
 #include <optional>

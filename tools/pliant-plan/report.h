@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Report of pliant-plan as text: verdict, table and sweep.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Communicator over the process groups of PyTorch (Gloo).
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Threads as ranks: for tests, for tools without MPI, and for several workers in one process.
+// Group of threads as ranks: for tests, for tools without MPI, and for several workers in one
+// process.
 #pragma once
 
 #include <memory>

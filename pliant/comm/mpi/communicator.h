@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+// Communicator over an MPI communicator of the caller.
 #pragma once
 
 #include <mpi.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // MPI as a backend: point-to-point messages over any MPI communicator, and MPI's own collectives as
-// the yardstick. Users of this header need no mpi.h; those who have an MPI_Comm of their own
-// include communicator.h.
+// the reference of benchmarks. This header does not need mpi.h; programs with an MPI_Comm of their
+// own include communicator.h.
 #pragma once
 
 #include <memory>

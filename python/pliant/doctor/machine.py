@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Checks of what is beside training: the C++ tools, MPI, and whether the lab can run."""
+"""Checks of tools other than training: the C++ tools, MPI, and whether the lab can run."""
 
 from __future__ import annotations
 

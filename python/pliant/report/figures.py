@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Figures of a run: what `--json` prints, and what every sentence and table is made of."""
+"""Figures of a run: `--json` prints them, and all sentences and tables are made of them."""
 
 from __future__ import annotations
 

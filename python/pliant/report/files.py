@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Writer of files that appear whole or not at all."""
+"""Writer of files that are written completely or not at all."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Holds a run log against docs/formats/run-log.md, key by key.
+"""Check of a run log against docs/formats/run-log.md, key by key.
 
 python python/tests/support/run_log_schema.py run.jsonl ...
 """

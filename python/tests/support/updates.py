@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the checks of kind updates share."""
+"""Helpers that the checks of kind updates share."""
 
 from __future__ import annotations
 

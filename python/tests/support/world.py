@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs a function on several ranks: processes on this machine, Gloo on loopback, a watchdog over
-all of them.
+"""Runner of a function on several ranks: processes on this machine, Gloo on loopback, a watchdog
+over all of them.
 
     @on_ranks(2, slow(3))
     def test_something(rank): ...

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The options of the commands that build a network, and the plan they make.
+// Options of the commands that build a network, and the network that they describe.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A child process that cannot be forgotten: it is killed and reaped when its owner goes.
+// Child process that is killed and reaped when its owner is destroyed.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Namespaces without names: held by processes and descriptors only, so that nothing is left when
-// those are gone.
+// Namespaces without names: only processes and descriptors hold them, so that nothing is left when
+// these are gone.
 #pragma once
 
 #include <string>

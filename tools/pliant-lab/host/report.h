@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The one place where an exception becomes a message and an exit status.
+// Conversion of an exception into a message and an exit status.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// System calls: every one goes through check(), which says what was attempted. Descriptors close
-// themselves.
+// System calls with error checks: every one goes through check(), which says what was attempted.
+// Descriptors close themselves.
 #pragma once
 
 #include <cerrno>

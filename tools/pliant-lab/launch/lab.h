@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A lab while it lives: one network namespace per host, each with its device, and the switch
-// process between them.
+// Running lab: one network namespace per host, each with its device, and the switch process between
+// them.
 //
 // The switch is process 1 of a process namespace in which everything else of the lab runs. It ends
 // when the launcher does (a death signal, and a lifeline that closes), and when it ends the kernel

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Carries the output of hosts to ours, whole lines at a time, each with a prefix that says where it
-// came from.
+// Relay of the hosts' output to the lab's own, in whole lines, each with a prefix that names the
+// host.
 #pragma once
 
 #include <poll.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Waits for a job in a lab and decides when and how it ends: the first host that fails ends the
-// others; so do Ctrl-C, the time limit, and the loss of the switch.
+// Supervisor of a job in a lab: waits for it and ends it when the first host fails, on Ctrl-C, at
+// the time limit, or when the switch is lost.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The whole network as a pure machine: packets and changes go in with the time, packets come out
+// Emulated network without clock or I/O: packets and changes go in with a time, packets come out
 // with theirs.
 //
 // A packet passes the sender's outgoing shaper, then the path (loss, delay), then the receiver's

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The queue policy: drop-tail, bounded in packets, bytes or time. Without a bound of its own it
-// takes the larger of 50 ms at the rate and 64 packets: enough for one TCP flow at any rate, never
+// Queue policy: drop-tail, bounded in packets, bytes or time. Without a bound of its own it takes
+// the larger of 50 ms at the rate and 64 packets: enough for one TCP flow at any rate, never
 // seconds of delay on a fast link.
 #pragma once
 

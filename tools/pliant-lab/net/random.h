@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Seeded randomness, one stream per path, so that what one flow loses does not depend on the
+// Seeded random numbers, one stream per path, so that the losses of one flow do not depend on the
 // traffic of another.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rate policy: how long a link needs to pass bytes on. A rate is a number, unlimited, or a
+// Rate policy: the time that a link needs to transmit bytes. A rate is a number, unlimited, or a
 // recorded trace.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One direction of a host's link: a drop-tail queue in front of a server. Time is given from
-// outside; nothing here waits.
+// Shaper: one direction of a host's link, a drop-tail queue in front of a server. The caller gives
+// the time; nothing here waits.
 #pragma once
 
 #include <deque>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads a packet-delivery trace in the format of mahimahi: one time in ms a line, each the chance
-// to deliver 1500 bytes.
+// Reader of a packet-delivery trace in the format of mahimahi: one time in ms a line, each the
+// chance to deliver 1500 bytes.
 #pragma once
 
 #include <istream>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The control socket. It lies in a file system in memory that is attached nowhere and held by the
-// switch alone, so it is reached through the switch's own descriptors: /proc/PID/fd/900/control. It
-// needs no network namespace, the kernel lets only the user who started the lab (and root) look
-// there, and it is gone when the switch is.
+// Control socket of the lab. It is in a file system in memory that is mounted nowhere and held by
+// the switch alone, so it is reached through the switch's own descriptors:
+// /proc/PID/fd/900/control. It needs no network namespace, the kernel lets only the user who
+// started the lab (and root) look there, and it is gone when the switch is.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The network together with what changes it: the timeline, commands, and the truth log that tells
-// of both. The time is given from outside.
+// Emulation: the network with its timeline, commands and truth log. The caller gives the time.
 #pragma once
 
 #include <memory>

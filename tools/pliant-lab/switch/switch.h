@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The switch process: moves packets between the hosts' devices through the emulated network, and
-// obeys the control socket. It sleeps in epoll until a packet comes, the next event of the network
+// serves the control socket. It sleeps in epoll until a packet comes, the next event of the network
 // is due, or someone connects.
 #pragma once
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A network that changes: what links are like at the start, and phases that come by time, by name,
-// or both.
+// Timeline of a network: the links at the start, and phases that begin at a time, by name, or both.
 #pragma once
 
 #include <optional>
