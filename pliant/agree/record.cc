@@ -88,7 +88,7 @@ std::optional<std::string> disagreement(std::span<const Record> records) {
     return fmt::format("rank {} differs from {} in its {} ({:x}, not {:x}) at step {}{}",
                        fmt::join(odd, ", "), tie ? fmt::format("rank {}", other) : "the others",
                        fact.what, values[odd.front()], values[other], records.front().step,
-                       tie ? "; which of them is right cannot be told" : "");
+                       tie ? "; it is not known which rank is right" : "");
   }
   return std::nullopt;
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kShownWaits = 8;  // of a trail: more would hide the rest of the text
 
 std::string told(const Wait& wait) {
-  return wait.peer < 0 ? fmt::format("rank {} waits for everybody", wait.rank)
+  return wait.peer < 0 ? fmt::format("rank {} waits for all ranks", wait.rank)
                        : fmt::format("rank {} waits for rank {}", wait.rank, wait.peer);
 }
 

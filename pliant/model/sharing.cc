@@ -63,7 +63,8 @@ class Events {
     }
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       require(ranks_[r].round == schedules_[r].size(),
-              "price: rank {} waits in round {} for what nobody sends", r, ranks_[r].round);
+              "price: rank {} waits in round {} for a message that no rank sends", r,
+              ranks_[r].round);
     }
     return std::ranges::max(ranks_, {}, &Rank::entered).entered;
   }

@@ -35,11 +35,10 @@ double parse_density(std::string_view text) {
   const auto [end, status] =
       std::from_chars(shifted.data(), shifted.data() + shifted.size(), density);
   if (status == std::errc{} && density > 1)
-    throw InputError(
-        fmt::format("'{}' is more than 100%, and nothing has more entries than all", text));
+    throw InputError(fmt::format("'{}' is more than 100%", text));
   if (status != std::errc{} || density < kMinDensity) {
-    throw InputError(fmt::format("'{}' is too little to send; the least is {}", text,
-                                 density_text(kMinDensity)));
+    throw InputError(
+        fmt::format("'{}' is too low; the least is {}", text, density_text(kMinDensity)));
   }
   return density;
 }

@@ -56,8 +56,8 @@ TEST(Density, RefusesWhatIsNoDensityAndSaysWhy) {
     }
     return std::string("accepted");
   };
-  EXPECT_EQ(why("0%"), "'0%' is too little to send; the least is 0.0001%");
-  EXPECT_EQ(why("101%"), "'101%' is more than 100%, and nothing has more entries than all");
+  EXPECT_EQ(why("0%"), "'0%' is too low; the least is 0.0001%");
+  EXPECT_EQ(why("101%"), "'101%' is more than 100%");
   EXPECT_EQ(why("0.01"), "'0.01' has no unit; write it as a percentage, as in 1% or 0.3%");
   for (const char* text :
        {"", "%", "x", "-1%", "1e-1%", "nan%", "inf%", "1.2.3%", "1%%", "+1%", "0x1%"}) {

@@ -380,8 +380,8 @@ std::optional<std::string> contradiction(const Pins& pins) {
   const bool lossy = pins.values && pins.values != ValueCode::kF32;
   if (lossy && pins.reduce == AllReduce::kRecursiveDoubling) {
     return fmt::format(
-        "reduce=recursive-doubling takes values=f32 only, not {}: both partners would bank the "
-        "same rounding",
+        "reduce=recursive-doubling takes values=f32 only, not {}: both partners would keep the "
+        "same rounding error",
         to_string(*pins.values));
   }
   if (lossy && pins.reduce == AllReduce::kBackend) {

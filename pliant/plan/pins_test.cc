@@ -134,10 +134,8 @@ TEST(Pins, AnErrorSaysWhatWasMeant) {
   EXPECT_EQ(first_line("late=-1"), "plan: late= takes a whole number from 0 to 64, not '-1'");
   EXPECT_EQ(first_line("late=99999999999"),
             "plan: late= takes a whole number from 0 to 64, not '99999999999'");
-  EXPECT_EQ(first_line("density=0%"),
-            "plan: density=0%: '0%' is too little to send; the least is 0.0001%");
-  EXPECT_EQ(first_line("density=200%"),
-            "plan: density=200%: '200%' is more than 100%, and nothing has more entries than all");
+  EXPECT_EQ(first_line("density=0%"), "plan: density=0%: '0%' is too low; the least is 0.0001%");
+  EXPECT_EQ(first_line("density=200%"), "plan: density=200%: '200%' is more than 100%");
   EXPECT_EQ(first_line("fuse=pairs"), "plan: fuse= does not know 'pairs'; allowed: bucket, 2, all");
 }
 
@@ -185,7 +183,7 @@ TEST(Pins, AContradictionSaysWhy) {
       "cannot go with shared");
   EXPECT_EQ(first_line("shared reduce=recursive-doubling values=int8"),
             "plan: reduce=recursive-doubling takes values=f32 only, not int8: both partners would "
-            "bank the same rounding");
+            "keep the same rounding error");
   EXPECT_EQ(
       first_line("dense reduce=backend values=f16"),
       "plan: reduce=backend takes values=f32 only, not f16: the backend's own all-reduce knows "

@@ -100,7 +100,7 @@ class AveragerState:
         """load_state_dict() was given no state."""
         self._log_once.warning(
             "no state",
-            "no averager state to load: what was not sent yet is lost, training goes on"
+            "no averager state to load: the residual is lost, training continues"
             + _rebase_advice(support),
         )
         if running is not None and support.driver is not None:
@@ -136,8 +136,8 @@ class AveragerState:
         if self._optimizer_restored and not self._restored:
             self._log_once.warning(
                 "not restored",
-                "the optimizer was restored and the averager was not: what was not sent yet is "
-                "lost, training goes on" + _rebase_advice(support),
+                "the optimizer was restored and the averager was not: the residual is lost, "
+                "training continues" + _rebase_advice(support),
             )
 
 

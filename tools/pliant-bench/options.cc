@@ -78,12 +78,12 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
   app.add_option("--reference", typed.reference,
                  "'none' leaves out MPI's own collectives (with --local: a copy in memory) [auto]");
   app.add_option("--deadline", typed.deadline,
-                 "how long a message may take, as in 5s; 'none': for ever [60s]");
+                 "how long a message may take, as in 5s; 'none': no limit [60s]");
   app.add_flag("--json", options.json, "print one JSON document");
-  app.add_option("--show", options.show, "draw the schedule of this name and leave");
+  app.add_option("--show", options.show, "draw the schedule of this name and exit");
   app.add_option("--ranks", options.ranks, "how many ranks --show draws [8]")
       ->check(CLI::Range(1, 4096));
-  app.add_flag("--version", typed.version, "print the version and leave");
+  app.add_flag("--version", typed.version, "print the version and exit");
 }
 
 schedule::Collective find_collective(const std::string& name) {

@@ -31,7 +31,7 @@ class Tool {
   Tool() {
     app_.require_subcommand(1);
     app_.set_version_flag("--version", fmt::format("pliant-lab {}", version()),
-                          "Print the version and leave");
+                          "Print the version and exit");
     app_.footer(
         "Exit status: that of the first host that failed; 2 bad input, 6 something is missing "
         "here, 124 --timeout, 128+n ended by signal "

@@ -39,7 +39,7 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
   app.add_option("--params", typed.params,
                  "parameters of the model, as in 25.6M; K, M and G are decimal");
   app.add_option("--ranks", typed.ranks, "how many workers");
-  app.add_option("--link", typed.link, "everybody's network, as in 1gbit,1ms");
+  app.add_option("--link", typed.link, "network of all ranks, as in 1gbit,1ms");
   app.add_option("--links", typed.links,
                  "a TOML file with one [[host]] each: link = \"1gbit,1ms\", ranks = 1; instead of "
                  "--link and --ranks");
@@ -61,7 +61,7 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
   app.add_flag("--sweep", options.sweep, "the best plan over many links instead of one");
   app.add_flag("--json", typed.json, "print one JSON document");
   app.add_flag("--csv", typed.csv, "print comma-separated values");
-  app.add_flag("--version", typed.version, "print the version and leave");
+  app.add_flag("--version", typed.version, "print the version and exit");
 }
 
 void need(bool there, const char* option, const char* example) {

@@ -310,7 +310,7 @@ class C10dCommunicator final : public Communicator {
       failure.reason = pending.peer < 0 ? "the connection was closed by a peer"
                                         : "the connection was closed by the peer";
       failure.advice =
-          "It ended, or gave up on somebody else: its own text says which. See docs/errors.md.";
+          "It ended, or gave up on another rank: see its own error, and docs/errors.md.";
       return failure;
     }
     if (patience.deadline && (says_late(said) || waited >= *patience.deadline)) {

@@ -91,8 +91,8 @@ class GradientsDriver:
         self._log_once.warning(
             "rescaled",
             f"something multiplied the averaged gradients by {factor:.3g} (clip_grad_norm_?). "
-            "Under a sparse plan they hold what several steps "
-            "have saved up, so their norm is not that of a gradient. Clip before the exchange "
+            "Under a sparse plan they hold the sum of "
+            "several steps, so their norm is not that of a gradient. Clip before the exchange "
             "instead: pliant.attach(..., clip_norm=...); "
             "if it was a GradScaler, pass it: pliant.attach(..., scaler=scaler)",
         )
