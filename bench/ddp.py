@@ -89,8 +89,8 @@ def overhead() -> None:
 
 
 def calibrate() -> None:
-    """What a sparse step sends, and how long its exchange takes after backward where the network
-    hardly counts."""
+    """Bytes of a sparse step, and the time of its exchange after backward where the network hardly
+    counts."""
     training.start()
     ours = contender(SERIAL, lanes=0, compute=COMPUTE)
     ours.steps(3)

@@ -260,7 +260,7 @@ def rows_of(results: dict[tuple[int, str], list[dict]], rates: Rates) -> list[Ro
 
 
 def is_scheme(plan: str, wanted: str) -> bool:
-    """What goes without saying is not printed in a plan."""
+    """Defaults are not printed in a plan."""
     return set(plan.split()) - {"fuse=bucket"} == set(wanted.split()) - {"gather=bruck"}
 
 

@@ -183,7 +183,7 @@ def torch_step(arrays: Arrays, keep: int) -> float:
 
 
 def references(library: ctypes.CDLL, arrays: Arrays, method: str) -> dict[str, Step]:
-    """What a step is held against, in the order in which they surround it: memcpy next to it."""
+    """References of a step, in the order in which they surround it: memcpy next to it."""
     n = arrays.gradient.size
     gradient, copied, parameters = (
         arrays.gradient.ctypes.data,
@@ -207,7 +207,7 @@ def references(library: ctypes.CDLL, arrays: Arrays, method: str) -> dict[str, S
 
 @dataclass
 class Against:
-    """Of every repetition: the ratios to the references, and how much a reference moves (as
+    """Results of every repetition: the ratios to the references, and how much a reference moves (as
     programs count: reads and writes)."""
 
     ratios: dict[str, list[float]]
@@ -258,7 +258,7 @@ def bandwidths(against: Against, method: str, entries: int) -> list[figures.Figu
 def speedups(
     library: ctypes.CDLL, arrays: Arrays, density: float, repetitions: int
 ) -> dict[str, list[float]]:
-    """How many times as long the same selection takes with std::nth_element, with MSTopk and in
+    """Factor by which the same selection takes longer with std::nth_element, with MSTopk and in
     torch, in turns with ours."""
     n = arrays.gradient.size
     keep = round(density * n)
@@ -280,7 +280,7 @@ def speedups(
 
 
 def codec_figures() -> list[figures.Figure]:
-    """Of the payload's codecs, as their own program measures them at n = 25.6 M."""
+    """Figures of the payload's codecs, as their own program measures them at n = 25.6 M."""
     program = figures.ROOT / "build" / "release" / "pliant" / "compress" / "payload_bench"
     print("codecs", file=sys.stderr)
     done = subprocess.run([program], capture_output=True, text=True, timeout=600, check=True)

@@ -325,7 +325,7 @@ def change_delays_ms() -> list[float]:
 
 @dataclass
 class Share:
-    """Of 8 hosts at 20 Mbit/s that all send to all, once the streams are under way."""
+    """Measurement of 8 hosts at 20 Mbit/s that all send to all, once the streams are under way."""
 
     cores: float  # that the switch used
     sum: float  # IP packets that passed all links, against what they may: rates count those

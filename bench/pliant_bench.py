@@ -63,5 +63,5 @@ def simulated(
 
 
 def price_error(result: dict) -> float:
-    """How far the executed time is from the predicted one, relative to the latter."""
+    """Difference between executed and predicted time, relative to the latter."""
     return abs(result["seconds"] / result["price_seconds"] - 1)

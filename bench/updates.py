@@ -38,7 +38,7 @@ def overhead() -> None:
 
 
 def calibrate() -> None:
-    """What an exchange sends, and how long it takes if it is waited for."""
+    """Bytes of an exchange, and its time if it is waited for."""
     training.start()
     alone, ours = contender(None, COMPUTE), contender(f"updates every=2 late=0 {SPARSE}", COMPUTE)
     ours.steps(TURN)

@@ -73,7 +73,7 @@ QUICK_METHODS = (
 
 @dataclass
 class Progress:
-    """Of one study."""
+    """Progress of one study."""
 
     failures: dict[str, str] = field(default_factory=dict)  # method and seed -> what it said
     complete: bool = True
@@ -171,8 +171,8 @@ def figures_of(records: document.Records) -> list[figures.Figure]:
             found.append(figures.spread(name, finite, unit))
 
     def compare(name: str, judges: list[Judge], theirs: Callable[[Judge], str], unit: str) -> None:
-        """Of times: medians over seeds, then over targets and jobs; the spread is that of single
-        ones."""
+        """Ratios of times: medians over seeds, then over targets and jobs; the spread is that of
+        single ones."""
         speedups = [
             ratio for ratio in of(judges, lambda j: j.speedups(theirs(j))) if math.isfinite(ratio)
         ]

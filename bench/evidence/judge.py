@@ -110,8 +110,8 @@ class Judge:
         ]
 
     def worth(self, method: str) -> float:
-        """Of a step, in plain DDP's: its steps to the targets over the method's, the median over
-        targets and seeds."""
+        """Worth of a step: plain DDP's steps to the targets / the method's, the median over targets
+        and seeds."""
 
         def steps(name: str, seed: int) -> list[float]:
             curve = self.curves[name, seed]

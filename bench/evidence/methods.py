@@ -39,7 +39,7 @@ class Loop:
         self.ddp, self.optimizer = ddp, optimizer
 
     def scope(self, step: int) -> Any:
-        """What forward and backward of a step run in."""
+        """Context in which forward and backward of a step run."""
         return nullcontext()
 
     def end(self, step: int) -> None:

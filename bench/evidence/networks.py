@@ -84,7 +84,7 @@ NETWORKS = {
 
 
 def dense_time(link: Link, entries: int, ranks: int) -> float:
-    """What a ring all-reduce takes by the published formula: only to choose the stretch."""
+    """Time of a ring all-reduce by the published formula; used only to choose the stretch."""
     return 2 * (ranks - 1) * link.latency + 2 * (ranks - 1) / ranks * 32 * entries / link.rate
 
 

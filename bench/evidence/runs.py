@@ -37,7 +37,7 @@ class Runner:
         folder.mkdir(parents=True, exist_ok=True)
 
     def result(self, spec: specs.Spec) -> dict[str, Any]:
-        """Of this run, from its file or by running it now."""
+        """Result of this run, from its file or by running it now."""
         self.prepare([spec])
         name = _name(spec)
         if name in self.failed:

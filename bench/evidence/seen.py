@@ -17,7 +17,7 @@ from pliant.report import cli as report
 
 @dataclass(frozen=True)
 class Seen:
-    """Of one run."""
+    """Observations of one run."""
 
     sent: float | None  # bytes a step, by rank 0's host
     exposed: float  # share of the time that is not compute

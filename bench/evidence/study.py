@@ -151,8 +151,8 @@ def _worst(link: Link) -> Link:
 
 @functools.cache
 def stretch(study: Study, runner: Runner) -> float:
-    """How far the network is stretched so that plain DDP has the wanted load: a formula first,
-    which knows nothing of TCP, then mended by what DDP's steps take in the lab."""
+    """Stretch of the network at which plain DDP has the wanted load: from a formula, which ignores
+    TCP, then corrected by the time of DDP's steps in the lab."""
     job = JOBS[study.job]
     found = stretch_for(
         NETWORKS[study.network],
@@ -194,7 +194,7 @@ def entries(job: str) -> int:
 
 
 def gains(runner: Runner, job: str, hosts: int) -> dict[float, float]:
-    """What the published system measures by exploring, at each of its densities."""
+    """Gains that the published system measures by exploring, at each of its densities."""
     plans = {
         density: f"gain: gradients union density={100 * density:g}% values=f32 indices=raw32 fuse=all"
         for density in paper.DENSITIES

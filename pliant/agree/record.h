@@ -45,14 +45,13 @@ struct Record {
 };
 static_assert(sizeof(Record) == 64);
 
-// Of which unit a round tells how long before the last one it was ready: each in its turn, but for
-// the last itself.
+// Unit whose lead time is reported in this round. Units take turns; the last one has no lead.
 [[nodiscard]] constexpr std::size_t reported_unit(std::uint64_t round, std::size_t units) {
   return units < 2 ? 0 : round % (units - 1);
 }
 
-// What ranks must not differ in: epoch, step, plan, and what they applied. In one sentence that
-// names the odd rank out.
+// Sentence that names the rank that differs from the others in plan version, round, plan or result;
+// nullopt if none does.
 [[nodiscard]] std::optional<std::string> disagreement(std::span<const Record> records);
 
 // Seconds of all exchanges, each by the rank that entered it last: another exchange may have

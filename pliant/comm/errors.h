@@ -18,7 +18,7 @@ struct Place {
   std::uint64_t plan_version = 0;
 };
 
-// What went wrong with which message. After it the communicator is dead.
+// Failure of one message. The communicator cannot be used afterwards.
 struct Failure {
   int rank = -1;
   int peer = -1;  // -1 in the backend's own all-reduce, where it is not known

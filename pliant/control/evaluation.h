@@ -56,7 +56,7 @@ class Evaluation {
   std::vector<model::Prediction> all_;
 };
 
-// How many times better `a` is than `b` by the policy's measure. `knee` has no single number: any
+// Factor by which `a` is better than `b` by the policy's measure. `knee` has no single number: any
 // clear difference counts.
 [[nodiscard]] double advantage(const model::Prediction& a, const model::Prediction& b,
                                Policy policy);

@@ -22,8 +22,8 @@ constexpr std::string_view to_string(Policy policy) {
   return names.at(static_cast<std::size_t>(policy));
 }
 
-// How a pinned plan starts: at once, dense at first, or from 100 % down to its density in equal
-// stretches.
+// Start of a pinned plan: at once, dense at first, or from 100 % down to its density in equal
+// steps.
 enum class WarmUp : std::uint8_t { kNone, kDense, kRamp };
 
 struct Options {

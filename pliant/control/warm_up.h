@@ -28,8 +28,8 @@ namespace pliant::control {
                                                const Evaluation& evaluation,
                                                const Options& options);
 
-// How many times better `target` is than `now` during warm-up: denser is better as long as the step
-// is not too long.
+// Factor by which `target` is better than `now` during warm-up: denser is better as long as the
+// step is not too long.
 [[nodiscard]] double warm_up_advantage(const model::Prediction& target,
                                        const model::Prediction& now, const model::Prediction& goal,
                                        const Options& options);

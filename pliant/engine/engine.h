@@ -65,7 +65,7 @@ class Engine {
   [[nodiscard]] Notes& log() { return log_; }
   [[nodiscard]] const Notes& log() const { return log_; }
 
-  // What a simple training loop needs of them.
+  // Short forms for simple training loops.
   void average(Tensors gradients) { gradients_.average(gradients); }
   Stepped step(const ModelTensors& model) { return updates_.step(model); }
   void settle(const ModelTensors& model) { updates_.settle(model); }

@@ -36,7 +36,7 @@ class GradientExchange {
   void wait();
 
   [[nodiscard]] const GradientGroups& groups() const { return groups_; }
-  // Of the last step; nothing if there was none.
+  // Result of the last step; nullopt if there was none.
   [[nodiscard]] const std::optional<planner::Result>& last_result() const { return last_result_; }
   void count_memory(Memory& memory) const;
 

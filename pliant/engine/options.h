@@ -32,7 +32,8 @@ struct Options {
   bool shared = true;    // false: contributions are picked elsewhere, and a rank cannot send what
                          // another one picks
   bool adam = false;     // it divides by a second moment
-  // How the parts that are not pinned are chosen. Pins of kind, scheme and density choose nothing.
+  // Rules for choosing the parts that are not pinned. If kind, scheme and density are pinned,
+  // nothing is chosen.
   control::Options control = {};
   model::EfficiencyOptions efficiency = {};
   double drift = model::kUsualDrift;
@@ -40,7 +41,7 @@ struct Options {
   double lengthen = 1;  // updates, adam: 1: steps are lengthened in full (common_share.h); 0: not
   std::optional<plan::CostTable> costs =
       {};  // of coding on this machine; none: measured at the start, in about 10 ms
-  std::optional<Seconds> deadline;  // for each message; none: for ever
+  std::optional<Seconds> deadline;  // for each message; nullopt = no deadline
   int check_every = 100;  // exchanges between two comparisons of what the ranks applied; 0: never
   WarmUp warm_up = WarmUp::kNone;
   std::int64_t warm_up_steps = 0;

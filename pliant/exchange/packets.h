@@ -22,8 +22,7 @@ namespace pliant::exchange {
 [[nodiscard]] comm::Region room_for(std::size_t bytes, Workspace& workspace);
 
 // Cuts a message into `count` payloads. Throws CorruptPayload if it does not begin with that many.
-// What follows them is not looked at: a backend that does not tell lengths hands over the whole
-// room.
+// Bytes after them are ignored: a backend that does not tell lengths returns the whole buffer.
 [[nodiscard]] std::vector<comm::Region> unpack(const comm::Region& message, std::size_t count);
 
 // An all-gather of payloads that stay the same on the way: block b is rank b's.

@@ -11,8 +11,8 @@
 
 namespace pliant::exchange {
 
-// What a schedule is run over. The regions outlive the call that returns them until the schedule
-// has been run.
+// Blocks that a schedule is run over. The regions outlive the call that returns them until the
+// schedule has been run.
 class Blocks {
  public:
   virtual ~Blocks() = default;

@@ -35,7 +35,7 @@ struct Ahead {
   static_assert(kGroup <= kPagesAhead * kLine);  // no group takes more than one turn
   static constexpr std::size_t kLinesOfEach = kPage / kLine / kPagesAhead;
 
-  // What to ask for when the group from `i` on is processed: a line for each of its own, `kTurn`
+  // Lines to prefetch when the group from `i` on is processed: a line for each of its own, `kTurn`
   // apart from the first. May lie behind the end, which is harmless.
   static constexpr std::size_t kTurn = kPage - kLinesOfEach * kLine;
   static HWY_INLINE std::size_t of(std::size_t i) {

@@ -20,7 +20,7 @@ constexpr std::uint32_t magnitude_bits(float x) {
 constexpr float magnitude(float x) { return std::bit_cast<float>(magnitude_bits(x)); }
 constexpr bool is_finite(float x) { return magnitude_bits(x) < kInfinityBits; }
 
-// What becomes of a residual entry when a contribution joins it. A sum that is not finite leaves
+// Sum of a residual entry and a contribution. A sum that is not finite leaves
 // the residual as it was, and a residual that was not finite (no pass leaves one behind) counts as
 // zero.
 constexpr float accumulated(float residual, float contribution) {
@@ -29,7 +29,7 @@ constexpr float accumulated(float residual, float contribution) {
   return is_finite(residual) ? residual : 0.0F;
 }
 
-// Which entry of a group of `period` entries is sampled (period: a power of two). It moves about
+// Index of the sampled entry in a group of `period` entries (a power of two). It moves about
 // from group to group, so that data with a period of their own, such as the rows of a matrix,
 // cannot hide from the sample.
 constexpr std::size_t sampled_entry(std::uint64_t group, std::uint32_t period) {

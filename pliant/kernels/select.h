@@ -63,7 +63,7 @@ struct Sampling {
   return (n + period - 1) / period;
 }
 
-// What a pass saw.
+// Counts and sums of one pass.
 struct Tally {
   std::size_t kept = 0;
   std::size_t non_finite = 0;  // contributions left out

@@ -25,7 +25,7 @@ namespace pliant::model {
 // `shared` only, and rings, chains and `direct` come from their closed forms.
 inline constexpr int kPlayedRanks = 64;
 
-// Of one exchange on its critical path, in units of its stages' blocks.
+// Messages and blocks of one exchange on its critical path, in units of its stages' blocks.
 struct Coefficients {
   double messages = 0;
   std::array<double, 2> blocks = {};  // of the first and the second stage
@@ -36,7 +36,7 @@ struct Coefficients {
       0;  // how far price() is from linear where latency and bandwidth weigh the same, relative
 };
 
-// What an exchange weighs: its price over equal links is messages x latency + bytes x
+// Weight of an exchange: its price over equal links is messages x latency + bytes x
 // seconds_per_byte.
 struct Weight {
   double messages = 0;
@@ -55,12 +55,12 @@ struct Weight {
 // threads at once.
 class PriceBook {
  public:
-  // Of an exchange of `length` elements of which each rank may send `kept`. The fast twin of
-  // price_exchange.
+  // Weight of an exchange of `length` elements of which each rank may send `kept`. A fast
+  // equivalent of price_exchange.
   [[nodiscard]] Weight weigh(const plan::Plan& plan, std::size_t length, std::size_t kept,
                              int size);
 
-  // Of the all-gather of `bytes` per rank that carries the control records.
+  // Weight of the all-gather of `bytes` per rank that carries the control records.
   [[nodiscard]] static Weight weigh_control(double bytes, int size);
 
  private:

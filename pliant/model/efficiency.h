@@ -39,7 +39,7 @@ struct EfficiencyOptions {
   bool operator==(const EfficiencyOptions&) const = default;
 };
 
-// Which share of accumulated's energy the largest entries hold, at the densities where it is known.
+// Share of accumulated's energy that the largest entries hold, at the densities where it is known.
 struct GainCurve {
   std::vector<std::pair<double, double>> points = {};  // density, gain; by rising density
   bool operator==(const GainCurve&) const = default;
@@ -50,15 +50,16 @@ struct GainCurve {
 // enough to order densities and for nothing else.
 [[nodiscard]] double gain_at(const GainCurve& curve, double density);
 
-// What a union of N selections covers. They share between everything (`overlap` 1: r) and no more
-// than chance (0: 1 - (1-r)^N). Halfway until it is measured.
+// Overlap of the N selections of a union of density r. It updates r of all entries if they are the
+// same (`overlap` 1), and 1 - (1-r)^N if they agree by chance only (0). The middle is assumed until
+// it is measured.
 inline constexpr double kAssumedOverlap = 0.5;
 [[nodiscard]] double union_fraction(double density, int size, std::optional<double> overlap);
 // The other way round: which overlap explains a measured updated fraction.
 [[nodiscard]] double overlap_of(double updated_fraction, double density, int size);
 
-// What int4 rounds to zero, because the largest of its block is so much larger, is not updated
-// either.
+// Values that int4 rounds to zero, because the largest of their block is much larger, do not count
+// as updated.
 [[nodiscard]] double updated_fraction(const plan::Plan& plan, int size,
                                       std::optional<double> overlap);
 

@@ -21,13 +21,13 @@ struct Stage {
   double message_bytes = 0;  // of every message, besides its blocks
 };
 
-// Of a bucket of `length`, of which every rank may send `kept` entries (dense ignores it); shared:
-// rank `leader` leads. reduce=backend is taken for halving-doubling, which runs where the backend
-// has no all-reduce of its own.
+// Stages for a bucket of `length`, of which every rank may send `kept` entries (dense ignores it);
+// shared: rank `leader` leads. reduce=backend is taken for halving-doubling, which runs where the
+// backend has no all-reduce of its own.
 [[nodiscard]] std::vector<Stage> stages(const plan::Plan& plan, std::size_t length,
                                         std::size_t kept, int size, int leader = 0);
 
-// What every message has besides its blocks is one more block, which all moves carry.
+// The bytes that every message has besides its blocks are one more block, which all moves carry.
 [[nodiscard]] schedule::Schedule schedule_of(const Stage& stage, int rank);
 [[nodiscard]] std::vector<double> all_block_bytes(const Stage& stage);  // with that block
 

@@ -25,8 +25,8 @@ class Detector {
   // be far beyond outliers.
   enum class Slow { kMayBeOnce, kMustBeTwice };
 
-  // How many of the latest timings belong to the new network, this one included; 0 if nothing
-  // changed. After a change the sums start anew.
+  // Returns the number of latest timings that belong to the new network, this one included; 0 if
+  // nothing changed. After a change the sums start anew.
   int take(double log_ratio, double spread, Slow slow = Slow::kMayBeOnce);
 
   // Whether something may be changing; then nothing is learnt about usual timings.

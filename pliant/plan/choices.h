@@ -26,8 +26,8 @@ enum class AllReduce : std::uint8_t {
 };
 enum class AllGather : std::uint8_t { kRing, kRecursiveDoubling, kBruck };
 enum class Broadcast : std::uint8_t { kBinomial, kChain, kDoubleTree, kScatterAllgather };
-// Of srs. No ring: it moves the bytes of direct, waits N-1 times instead of once and trims N-1
-// times instead of once.
+// Schedules of srs. There is no ring: it moves the bytes of direct, but waits and trims N-1 times
+// instead of once.
 enum class ReduceScatter : std::uint8_t { kHalving, kCirculant, kDirect };
 
 enum class Fusion : std::uint8_t {
@@ -84,7 +84,7 @@ constexpr std::string_view to_string(Fusion fusion) {
   return names.at(static_cast<std::size_t>(fusion));
 }
 
-// Which stages a scheme has.
+// Stages of a scheme.
 constexpr bool has_scatter(Scheme scheme) { return scheme == Scheme::kSrs; }
 constexpr bool has_gather(Scheme scheme) {
   return scheme == Scheme::kUnion || scheme == Scheme::kSrs;
@@ -96,7 +96,7 @@ constexpr bool has_reduce(Scheme scheme) {
 constexpr bool is_segmented(Broadcast schedule) {
   return schedule == Broadcast::kChain || schedule == Broadcast::kDoubleTree;
 }
-// Schedules that carry float32 only. In recursive doubling both partners would bank the same
+// Schedules that carry float32 only. In recursive doubling both partners would keep the same
 // rounding error; the backend's own all-reduce has no codes.
 constexpr bool needs_f32(AllReduce schedule) {
   return schedule == AllReduce::kBackend || schedule == AllReduce::kRecursiveDoubling;

@@ -18,7 +18,7 @@ struct Codes {
   bool operator==(const Codes&) const = default;
 };
 
-// Which streams a payload has. The shared scheme sends a leader's indices alone, then values alone.
+// Streams that a payload has. The shared scheme sends a leader's indices alone, then values alone.
 enum class Contents : std::uint8_t { kIndices = 1, kValues = 2, kBoth = 3 };
 
 inline constexpr std::uint64_t kPayloadHeaderBytes = 64;

@@ -26,8 +26,8 @@ inline constexpr double kMinDensity = 1e-6;
 // "1%", without the space that tables for people have: a plan is split at spaces.
 [[nodiscard]] std::string density_text(double density);
 
-// How many entries of a bucket of `length` that is; of a bucket that has any, at least one, since
-// one of which nothing is ever sent would keep everything in its residual.
+// Number of entries of a bucket of `length` at this density; at least one unless the bucket is
+// empty, since otherwise all of it would stay in the residual for ever.
 [[nodiscard]] std::size_t entries_of(double density, std::size_t length);
 
 }  // namespace pliant::plan

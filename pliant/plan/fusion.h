@@ -11,7 +11,7 @@
 
 namespace pliant::plan {
 
-// How many buckets each group holds, in order; none is empty. Two groups are cut where the halves
+// Number of buckets in each group, in order; no group is empty. Two groups are cut where the halves
 // come nearest to being equal.
 [[nodiscard]] std::vector<std::size_t> group_counts(Fusion fusion,
                                                     std::span<const std::size_t> bucket_lengths);

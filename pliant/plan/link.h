@@ -28,7 +28,7 @@ using Links = std::vector<Link>;  // one per rank
 
 [[nodiscard]] bool all_equal(const Links& links);
 
-// Who takes part, and over what.
+// Ranks of a job, and the links between them.
 struct World {
   int size = 1;
   Links links = {};  // `size` of them

@@ -34,7 +34,7 @@ class JsonObject {
     fmt::format_to(std::back_inserter(text_), "{}", number);
     return *this;
   }
-  // Nine digits tell a nanosecond in a second. What is not finite is not known.
+  // Nine digits tell a nanosecond in a second. Non-finite numbers are written as null.
   JsonObject& put(std::string_view key, double number) {
     if (!std::isfinite(number)) return raw(key, "null");
     begin(key);
@@ -51,7 +51,7 @@ class JsonObject {
     fmt::format_to(std::back_inserter(text_), "{:.6f}", seconds);
     return *this;
   }
-  // What is JSON already.
+  // Adds a value that is JSON already.
   JsonObject& raw(std::string_view key, std::string_view json) {
     begin(key);
     text_ += json;

@@ -64,7 +64,7 @@ struct LogDecision {
   plan::Plan plan;
   std::optional<plan::Plan> from;
   std::string reason;
-  const control::Decision* details = nullptr;  // none: nothing was predicted
+  const control::Decision* details = nullptr;  // null if nothing was predicted
 };
 
 struct LogSummary {

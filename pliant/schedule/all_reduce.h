@@ -16,7 +16,7 @@ namespace pliant::schedule {
 
 // One block; partners swap all they have and both add: log2 N rounds, log2 N times the bytes. Where
 // N is not a power of two the ranks beyond the largest one first hand their block to a partner and
-// get the sum back at the end. Both partners add, so a lossy code would bank the same rounding
+// get the sum back at the end. Both partners add, so a lossy code would keep the same rounding
 // error twice: exchange/ refuses that.
 [[nodiscard]] Schedule doubling_all_reduce(int rank, int size);
 

@@ -13,7 +13,7 @@ namespace pliant::schedule {
 enum class Collective { kReduceScatter, kAllGather, kBroadcast, kAllReduce };
 [[nodiscard]] std::string_view to_string(Collective collective);
 
-// What a builder needs to know besides the rank. Builders ignore what does not concern them.
+// Parameters of a builder besides the rank. Builders ignore those that they do not need.
 struct Shape {
   int size;
   int root = 0;      // broadcast only

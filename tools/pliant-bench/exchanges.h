@@ -18,7 +18,7 @@ namespace pliant::bench {
 // those of the rank that sends most.
 struct ExchangeRow {
   std::size_t count = 0;                // elements of the bucket
-  std::optional<plan::Plan> plan = {};  // none: the backend's yardstick
+  std::optional<plan::Plan> plan = {};  // nullopt: the backend's own all-reduce
   std::size_t kept = 0;                 // entries that a rank sent
   double wire_bytes = 0;                // sent
   int messages = 0;

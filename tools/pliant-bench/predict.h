@@ -10,11 +10,11 @@
 
 namespace pliant::bench {
 
-// What price() says of this schedule over equal links, with blocks cut as exchange/ cuts them.
+// Price of this schedule over equal links, with blocks cut as exchange/ cuts them.
 [[nodiscard]] Seconds predict(const schedule::Builder& builder, const Problem& problem,
                               int segments, const plan::Link& link);
 
-// What segments and schedules are chosen for if the user names no network: a good Ethernet.
+// Network for which segments and schedules are chosen if the user names none: a good Ethernet.
 inline const plan::Link kAssumedLink = plan::link_of(from_bits_per_second(10e9), {50e-6});
 
 // 1, 2, 3, 4, 6, 8, 12, ... 512.

@@ -30,7 +30,7 @@ struct Problem {
 // result.
 void fill(const Problem& problem, int rank, std::span<float> data);
 
-// How many elements of what `rank` ended with are wrong.
+// Number of wrong elements in the result of `rank`.
 [[nodiscard]] std::int64_t count_wrong(const Problem& problem, int rank,
                                        std::span<const float> data);
 

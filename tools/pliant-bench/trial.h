@@ -42,8 +42,8 @@ struct TrialOptions {
 // Independent of the machine, different on every rank, bell-shaped.
 void draw_gradient(int rank, std::span<float> gradient);
 
-// How many elements break the law of conservation or differ in bits between ranks; on the first
-// rank, 0 elsewhere. Collective. `before` and `after` are this rank's residuals.
+// Number of elements that break the law of conservation or differ in bits between ranks; on the
+// first rank, 0 elsewhere. Collective. `before` and `after` are this rank's residuals.
 struct Books {
   std::span<const float> gradient, before, after, result;
 };

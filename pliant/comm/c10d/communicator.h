@@ -13,12 +13,12 @@
 namespace pliant::comm::c10d {
 
 struct Options {
-  // Where ranks that give up tell the others whom they waited for: a PrefixStore that all ranks of
-  // this communicator share and nothing else uses. None: an error names the peer only. A store
+  // Store in which ranks that give up write whom they waited for: a PrefixStore that all ranks of
+  // this communicator share and nothing else uses. Null: an error names the peer only. A store
   // answers one thread at a time: if another may block in it, give a clone.
   c10::intrusive_ptr<::c10d::Store> store;
-  // One for all communicators of these ranks, or none: the first word of a rank in any of them.
-  // Whoever is waited for here may itself wait elsewhere, and have nothing under way here.
+  // Store that all communicators of these ranks share, or null: the first line of a rank in any of
+  // them. A rank that is waited for here may itself wait in another communicator.
   c10::intrusive_ptr<::c10d::Store> common;
   std::vector<std::string>
       names;          // of all ranks (hosts, addresses), for the text of errors; or none

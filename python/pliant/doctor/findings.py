@@ -39,7 +39,7 @@ class Finding:
     state: State
     found: str
     fix: str = ""
-    """What to type or do, unless all is well."""
+    """Command or advice that mends it; empty if all is well."""
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "state": self.state.value}
@@ -80,6 +80,6 @@ def as_table(findings: Sequence[Finding], *, colour: bool) -> str:
         ) or [""]
         lines.append(f"  {state} {finding.name:{indent - 12}} {text[0]}")
         lines += [" " * indent + line for line in text[1:]]
-        # What is to be typed stays in one piece, however wide the terminal is.
+        # A command stays on one line, however wide the terminal is.
         lines += [" " * indent + "-> " + line for line in finding.fix.splitlines()]
     return "\n".join(lines)

@@ -23,7 +23,7 @@ _SIOCGIFADDR = 0x8915
 
 @dataclass(frozen=True)
 class Link:
-    """What the buffers are judged for."""
+    """Link for which the buffers are judged."""
 
     bits_per_second: float = 1e9
     delay: float = 0.05

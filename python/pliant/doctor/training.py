@@ -34,7 +34,7 @@ def check() -> list[Finding]:
 
 
 def run_trial() -> dict[str, Any]:
-    """What the two ranks found out. A rank that dies leaves the facts that it had got to."""
+    """Facts that the two ranks found. A rank that dies leaves those that it had written."""
     with tempfile.TemporaryDirectory(prefix="pliant-doctor-") as name:
         folder = Path(name)
         ranks = [_start(rank, folder) for rank in range(_RANKS)]

@@ -110,7 +110,7 @@ def thinned(steps: Sequence[Step]) -> list[Step]:
 
 
 def running_median(values: Sequence[float | None], window: int) -> list[float | None]:
-    """Of the values around each one."""
+    """Median of the values around each one."""
     half = window // 2
     out: list[float | None] = []
     for i in range(len(values)):
@@ -122,8 +122,8 @@ def running_median(values: Sequence[float | None], window: int) -> list[float | 
 
 
 def running_mean(values: Sequence[float | None], window: int) -> list[float | None]:
-    """Of the values around each one; as many on either side, so that a falling curve is not bent at
-    its ends."""
+    """Mean of the values around each one; as many on either side, so that a falling curve is not
+    bent at its ends."""
     out: list[float | None] = []
     for i in range(len(values)):
         half = min(window // 2, i, len(values) - 1 - i)

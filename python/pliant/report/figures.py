@@ -109,7 +109,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of all runs with the first."""
+    """Comparison of all runs with the first."""
 
     value: str | None  # the name of the noted value; None if there is none that all have
     target: float | None

@@ -60,7 +60,7 @@ def same_job(a: RunLog, b: RunLog) -> bool:
 
 
 def shifts(logs: Sequence[RunLog]) -> list[float]:
-    """What to add to each log's `t`: ranks of one job keep their distance in time, other runs all
+    """Offset to add to each log's `t`: ranks of one job keep their distance in time, other runs all
     begin at 0. On one machine CLOCK_MONOTONIC says it to the microsecond; between machines the wall
     clocks must do."""
     out: list[float] = []

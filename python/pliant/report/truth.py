@@ -20,8 +20,8 @@ class TruthError(ValueError):
 
 @dataclass(frozen=True)
 class State:
-    """Of the network, from `mono` on. A packet passes the sender's `out` and the receiver's `in`:
-    the worse of the two counts."""
+    """State of the network from `mono` on. A packet passes the sender's `out` and the receiver's
+    `in`: the worse of the two counts."""
 
     mono: float
     latency: float

@@ -25,7 +25,7 @@ int tell(std::optional<int> lab,
          const std::string& line);  // a line to the control socket that is answered by "ok"
 int status(std::optional<int> lab, bool json);
 
-// What a host's environment has besides the launcher's.
+// Variables of a host's environment besides the launcher's.
 [[nodiscard]] std::map<std::string, std::string> host_environment(int host, int hosts,
                                                                   const std::string& control);
 

@@ -19,7 +19,7 @@ namespace pliant::lab {
 
 using Environment = std::map<std::string, std::string>;
 
-// How a command is started in a host.
+// Start of a command in a host.
 struct Start {
   int host = 0;
   std::vector<std::string> command;

@@ -20,7 +20,7 @@ struct Travel {
 class Path {
  public:
   explicit Path(std::uint64_t seed = 0) : random_(seed) {}
-  // How long a packet that leaves at `departure` is on its way, or nothing if it is lost. Packets
+  // Travel time of a packet that leaves at `departure`; nullopt if it is lost. Packets
   // keep their order unless one is picked to overtake.
   [[nodiscard]] std::optional<Time> travel_time(Time departure, const Travel& travel);
   // After a change of the delay a new packet may overtake older ones: the change is in force at

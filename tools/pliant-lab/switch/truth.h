@@ -16,8 +16,7 @@ namespace pliant::lab {
 // The difference of two readings; the longest wait is that of the later one.
 [[nodiscard]] nlohmann::ordered_json to_json(const Counters& now, const Counters& before);
 
-// How late the switch itself was: the time between when a packet should have been there and when it
-// was.
+// Lateness of the switch: the time between a packet's due arrival and its real one.
 struct Lateness {
   std::int64_t packets = 0;
   std::int64_t over_1ms = 0;
