@@ -47,6 +47,11 @@ class CheckWords(unittest.TestCase):
         self.refuses("docs/page.md", "[a](gone.md)\n", "links to gone.md, which does not exist")
         self.refuses("docs/page.md", "[a](glossary.md#gone)\n", "no such heading")
 
+    def test_paths_exist(self) -> None:
+        self.refuses(
+            "docs/page.md", "`pliant/gone.h`\n", "names pliant/gone.h, which does not exist"
+        )
+
     def test_every_page_is_listed(self) -> None:
         self.refuses("docs/other.md", "# Other\n", "docs/README.md does not list docs/other.md")
 
