@@ -33,7 +33,7 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     made = _Parser(
         prog="pliant doctor",
-        description="What is here, what will not work and why, and how to mend it. Two ranks are tried on this machine; nothing is changed.",
+        description="Checks whether Pliant works on this machine and says how to mend what does not. Runs two ranks for a moment; changes nothing.",
         epilog="Exit status: 0 if pliant.attach() works here, 6 if not.",
         allow_abbrev=False,
     )
@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
         "--link",
         default="1gbit,50ms",
         metavar="RATE,DELAY",
-        help="the link that TCP's buffers are judged for, delay one way [1gbit,50ms]",
+        help="the link for which TCP's buffers are judged, delay one way [1gbit,50ms]",
     )
     made.add_argument("--json", action="store_true", help="print one JSON document")
     return made
