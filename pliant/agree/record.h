@@ -58,8 +58,8 @@ static_assert(sizeof(Record) == 64);
 // another one.
 [[nodiscard]] double on_the_wire(std::span<const Record> records);
 
-// A time that nobody can have measured (negative, not a number, more than an hour), in one sentence
-// that names rank and value.
+// Sentence that names the rank and value of an impossible time (negative, not a number, more than
+// an hour); nullopt if all are possible.
 [[nodiscard]] std::optional<std::string> nonsense(std::span<const Record> records);
 
 }  // namespace pliant::agree

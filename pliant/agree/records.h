@@ -18,19 +18,20 @@ namespace pliant::agree {
 
 class Records {
  public:
-  // Waiting callers return with an exception once `failure` holds one; whoever notes a failure
-  // elsewhere calls wake(). `tag` separates records from exchanges on the same communicator.
+  // Waiting callers return with an exception once `failure` holds one; a thread that notes a
+  // failure elsewhere calls wake(). `tag` separates records from exchanges on the same
+  // communicator.
   Records(const FirstFailure& failure, std::optional<Seconds> deadline, comm::Tag tag);
 
-  // Collective: sends this rank's record of a round to all ranks and keeps everybody's. All ranks
-  // gather the same rounds in the same order, one at a time.
+  // Collective: sends this rank's record of a round to all ranks and keeps the records of all. All
+  // ranks gather the same rounds in the same order, one at a time.
   void gather(comm::Communicator& communicator, Record mine);
 
   struct Gathered {
     std::vector<Record> records;  // by rank
     Bytes sent;                   // by this rank, to gather them
   };
-  // Removes and returns everybody's records of a round; blocks until they have arrived.
+  // Removes and returns all ranks' records of a round; blocks until they have arrived.
   [[nodiscard]] Gathered take(std::uint64_t round);
   // The same without blocking: nothing if they have not arrived.
   [[nodiscard]] std::optional<Gathered> take_if_here(std::uint64_t round);

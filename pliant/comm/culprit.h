@@ -33,7 +33,7 @@ struct Findings {
 // circle, or the asker wrote no line.
 [[nodiscard]] Findings follow(std::span<const Wait> waits, int asker, int size);
 
-// The failure with what was found: the culprit, if it is one rank, and the trail as advice.
+// The failure with the findings added: the culprit, if it is one rank, and the trail as advice.
 [[nodiscard]] Failure with_findings(Failure failure, const Findings& findings);
 
 // The failure of a rank that could not ask the others.

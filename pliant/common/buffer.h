@@ -34,7 +34,7 @@ class Buffer {
   [[nodiscard]] T* data() const { return data_.get(); }
   [[nodiscard]] std::span<T> span() const { return {data_.get(), size_}; }
   [[nodiscard]] T& operator[](std::size_t i) const { return data_.get()[i]; }
-  // Does somebody else hold the memory too?
+  // True if another owner holds the memory too.
   [[nodiscard]] bool shared() const { return data_.use_count() > 1; }
   [[nodiscard]] std::shared_ptr<const void> owner() const { return data_; }
 

@@ -18,7 +18,7 @@ void require_sorted(std::span<const std::uint32_t> indices, std::uint32_t length
                                         std::span<const std::uint32_t> indices, std::byte* out);
 
 // Fills `indices` from a stream no longer than plan::index_stream_bound, and exactly as long for
-// raw32 and block16. Returns what is wrong with it, or nullptr.
+// raw32 and block16. Returns the reason why it is invalid, or nullptr.
 [[nodiscard]] const char* read_indices(plan::IndexCode code, std::uint32_t length,
                                        std::span<const std::byte> stream,
                                        std::span<std::uint32_t> indices);

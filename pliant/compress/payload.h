@@ -30,7 +30,7 @@ struct Envelope {
   plan::Contents contents = plan::Contents::kBoth;
 };
 
-// To expect no sender in particular: where a sum is passed on, the payload's sender is whoever
+// Expects no particular sender: where a sum is passed on, the payload's sender is the rank that
 // completed it.
 inline constexpr std::uint32_t kAnySender = ~std::uint32_t{0};
 

@@ -21,8 +21,8 @@ void require_finite(std::span<const float> values);
 [[nodiscard]] std::size_t write_values(plan::ValueCode code, std::span<float> values,
                                        std::byte* out, const OnDifferences& on_differences);
 
-// Fills `values` from a stream of exactly plan::value_stream_bytes. Returns what is wrong with it,
-// or nullptr.
+// Fills `values` from a stream of exactly plan::value_stream_bytes. Returns the reason why it is
+// invalid, or nullptr.
 [[nodiscard]] const char* read_values(plan::ValueCode code, std::span<const std::byte> stream,
                                       std::span<float> values);
 

@@ -22,7 +22,7 @@ class Gradients {
   // Fixes the plan of the coming step, unless one has begun. submit() does so by itself.
   void begin_step();
   void submit(Submission submission);
-  // All parameters, in their order; blocks. Throws what went wrong.
+  // Averages all parameters, in their order; blocks. Throws the exchange's error.
   void average(Tensors gradients);
   // Waits until all that was submitted is done.
   void end_step();

@@ -27,7 +27,7 @@ using pliant::Severity;
 using RunLogOptions = runlog::Options;
 
 struct Options {
-  plan::Pins pins = {};  // what is fixed; nothing pinned is "auto"
+  plan::Pins pins = {};  // the fixed parts of the plan; nothing pinned is "auto"
   bool updates = false;  // the optimizer is at hand: plans of kind updates may be chosen
   bool shared = true;    // false: contributions are picked elsewhere, and a rank cannot send what
                          // another one picks

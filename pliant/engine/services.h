@@ -31,9 +31,9 @@ struct Services {
   [[nodiscard]] int rank() const { return lanes.front()->communicator().rank(); }
   [[nodiscard]] int ranks() const { return lanes.front()->communicator().size(); }
 
-  // Gathers this rank's record of a round with everybody's, in the lane for records.
+  // Gathers this rank's record of a round with those of all ranks, in the lane for records.
   void post(const agree::Record& record);
-  // Notes the exception being handled as the failure, and wakes whoever waits for records.
+  // Notes the exception being handled as the failure, and wakes threads that wait for records.
   void fail_with_current_exception();
   // Waits until every lane has done its jobs.
   void drain();

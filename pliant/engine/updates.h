@@ -19,9 +19,9 @@ class Updates {
  public:
   explicit Updates(Parts& parts) : parts_(parts) {}
 
-  // After each step of this rank's own optimizer: lands what is due, then sends if it is time to.
-  // Ranks meet by their own count of steps. The first call, and the first after a change of kind,
-  // takes the parameters as the base: they must be the same on all ranks.
+  // To be called after each step of this rank's own optimizer: lands due results, then sends if an
+  // exchange is due. Ranks meet by their own count of steps. The first call, and the first after a
+  // change of kind, takes the parameters as the base: they must be the same on all ranks.
   Stepped step(const ModelTensors& model);
   // Collective: exchanges and lands until every rank has come here. Afterwards nothing is in flight
   // and parameters = base.
@@ -33,7 +33,7 @@ class Updates {
   // Residual and flights are dropped.
   void rebase(const ModelTensors& model);
 
-  // Copies of what all ranks agree on; no communication.
+  // Copies of the base; no communication.
   [[nodiscard]] std::vector<std::vector<float>> base() const;     // by parameter
   [[nodiscard]] std::vector<std::vector<float>> buffers() const;  // by buffer
 

@@ -12,7 +12,7 @@
 
 namespace pliant::exchange {
 
-// Another rank refused what it was sent, and said so in its own payloads.
+// Another rank refused a payload, and marked its own payloads.
 class RefusedByPeer : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -50,11 +50,11 @@ class Packets final : public Blocks {
   Complaint& complaint_;
 };
 
-// A broadcast of one payload cut into parts, whose length only the root knows: each message begins
-// with it.
+// A broadcast of one payload, cut into parts. Only the root knows the payload's length: each
+// message begins with it.
 class Parts final : public Blocks {
  public:
-  // At the root, `payload` is what is sent; elsewhere it is empty and at most `bound` bytes are
+  // At the root, `payload` is sent; elsewhere it is empty and at most `bound` bytes are
   // accepted.
   Parts(comm::Region payload, std::size_t bound, int count, Workspace& workspace,
         Complaint& complaint);

@@ -16,8 +16,8 @@
 
 namespace pliant::exchange {
 
-// The floats cut into `count` blocks. What is copied arrives in place; what is added arrives in the
-// workspace and is added in the schedule's order. A sum that is not a number is always the same
+// The floats cut into `count` blocks. Copied blocks arrive in place; added blocks arrive in the
+// workspace and are added in the schedule's order. A sum that is not a number is always the same
 // NaN, whatever went in.
 class DenseBlocks final : public Blocks {
  public:

@@ -22,8 +22,8 @@ namespace pliant::exchange {
 class SparseSum final : public Blocks {
  public:
   // slices[b]: this rank's entries of slice b, whose length is begins[b + 1] - begins[b], indices
-  // from its begin. At most `quotas[b]` entries of it travel. What is lost here goes to `lost`,
-  // with indices of the whole group.
+  // from its begin. At most `quotas[b]` entries of it travel. Trimmed and rounded amounts go to
+  // `lost`, with indices of the whole group.
   SparseSum(std::vector<Entries> slices, std::vector<std::size_t> begins,
             std::vector<std::size_t> quotas, const compress::Envelope& envelope,
             compress::SenderStatus& status, Entries& lost, Workspace& workspace,
@@ -35,7 +35,7 @@ class SparseSum final : public Blocks {
                const comm::Region& message) override;
   void refuse(const std::string& why) override { complaint_.refuse(why); }
 
-  // Slice b as it is now, trimmed and in wire form: what its owner sends to everyone in the end.
+  // Slice b as it is now, trimmed and in wire form. Its owner sends it to all ranks in the end.
   [[nodiscard]] comm::Region encode(int b);
   [[nodiscard]] compress::Envelope envelope_of(int b) const;
   [[nodiscard]] std::vector<std::size_t> bounds() const;  // of each slice's payload

@@ -22,8 +22,8 @@ struct Bracket {
 // values.
 Bracket bracket(std::span<const float> values, float low, float high, std::span<float> inside);
 
-// Takes the entries whose magnitude is below the threshold out, into `below`, which has room for
-// all; the others close ranks. Returns how many those are. Order stays on both sides.
+// Moves the entries whose magnitude is below the threshold to `below`, which has room for all; the
+// others move together. Returns the number of the others. Both keep their order.
 std::size_t split_below(std::span<std::uint32_t> indices, std::span<float> values, float threshold,
                         const Room& below);
 

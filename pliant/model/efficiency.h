@@ -14,8 +14,8 @@ namespace pliant::model {
 
 struct EfficiencyOptions {
   // The dial between speed and accuracy: how much a smaller updated fraction costs. Momentum sits
-  // in front of the compressor with updates and behind it with gradients, which then feel what is
-  // left out twice as much.
+  // in front of the compressor with updates and behind it with gradients, which then lose twice as
+  // much by leaving entries out.
   double p_updates = 0.1;
   double p_gradients = 0.2;
   // fraction(f) = (f / enough)^p: once a step updates this share of all entries, more of them make
@@ -26,7 +26,8 @@ struct EfficiencyOptions {
   // f^p, and with updates p counts by 1 / every^2: over several steps entries come apart.
   double p_updates_adam = 0.3;
   double p_gradients_adam = 0.3;
-  // Union and srs keep what is largest somewhere; shared keeps what is largest at one rank.
+  // Union and srs send entries that are largest on any rank; shared those that are largest on one
+  // rank.
   double q_sparse = 1;
   double q_shared = 0.85;
   // age(H, d) = 1 / (1 + (a / scale)^power), a = (H - 1) / 2 + d: how many steps ago, on average,

@@ -14,9 +14,9 @@ inline constexpr std::array kLates = {0, 1, 2, 4};
 
 struct CandidateOptions {
   Pins pins = {};       // a pinned part has that one value, whether or not it would have been tried
-  bool updates = true;  // false: the optimizer is not at hand, gradient plans only
+  bool updates = true;  // false: there is no optimizer, gradient plans only
   bool backend_all_reduce = true;  // false: the communicator has no all-reduce of its own
-  bool shared = true;              // false: a rank cannot send what another one picks
+  bool shared = true;              // false: a rank cannot send entries that another rank picks
 };
 
 // In a fixed order, the plainest first; all different, all matching the pins. Never empty: throws

@@ -103,8 +103,8 @@ class CostTable {
 
 [[nodiscard]] std::string to_text(const CostTable& table);
 
-// Throws InputError that names what is wrong. Operations this version does not know are passed
-// over: a newer one wrote them.
+// Throws InputError that names the error. Operations that this version does not know are ignored: a
+// newer one wrote them.
 [[nodiscard]] CostTable parse_cost_table(std::string_view text);
 
 }  // namespace pliant::plan

@@ -15,8 +15,8 @@ namespace pliant::plan {
 // S parts over d levels take about (S + d)(latency + bytes / S x inverse bandwidth), least at S =
 // sqrt(d x bytes / B), where B is what the link carries in one latency. All ranks must cut alike
 // without knowing the link alike, so B is that of 1 Gbit/s and 0.1 ms (12,500 bytes) and d = 5 (32
-// ranks). A link that is ten times off costs less than twice the best; whoever knows the link says
-// segments=.
+// ranks). A link that is ten times off costs less than twice the best; a user who knows the link
+// says segments=.
 inline constexpr double kBytesInFlight = 12'500;
 inline constexpr double kLevels = 5;
 

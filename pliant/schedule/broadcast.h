@@ -6,7 +6,7 @@
 
 namespace pliant::schedule {
 
-// One block, ceil(log2 N) rounds: whoever has it sends it on to someone who has not.
+// One block, ceil(log2 N) rounds: each rank that has it sends it to a rank that does not.
 [[nodiscard]] Schedule binomial_broadcast(int rank, int size, int root);
 
 // `segments` blocks down a chain, N - 2 + segments rounds: close to the bandwidth bound for many

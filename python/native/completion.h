@@ -13,7 +13,7 @@ namespace pliant::native {
 
 class Completion {
  public:
-  // land: None, or what is to be called before anybody hears of the success. With the GIL.
+  // land: None, or a function to call before the future succeeds. Needs the GIL.
   Completion(const pybind11::object& value, pybind11::object land);
 
   [[nodiscard]] std::shared_ptr<torch::jit::PythonFutureWrapper> future() const;

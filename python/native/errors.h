@@ -10,7 +10,7 @@
 
 namespace pliant::native {
 
-// Makes what is thrown by any bound function one of pliant.errors; what a person typed becomes
+// Translates exceptions of bound functions to those of pliant.errors; InputError becomes
 // ValueError.
 void register_errors();
 

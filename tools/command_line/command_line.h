@@ -12,8 +12,8 @@ class App;
 
 namespace pliant::command_line {
 
-// Fills what was declared on `app`. Returns the help text if that was asked for: print it and
-// leave.
+// Fills the options that were declared on `app`. Returns the help text if that was asked for: print
+// it and exit.
 [[nodiscard]] std::optional<std::string> read(CLI::App& app, int argc, const char* const* argv);
 
 // "25.6M": how many of `noun` ("parameters"). K, M and G are decimal, in either case.

@@ -33,7 +33,7 @@ struct ExchangeRow {
 struct ExchangeReport {
   int ranks;
   std::string backend;
-  std::string reference;  // name of the yardstick; empty: none
+  std::string reference;  // name of the backend's own all-reduce; empty if there is none
   bool hollow;            // messages had their sizes and no content
   Options options;
   std::vector<ExchangeRow> rows;

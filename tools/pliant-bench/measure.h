@@ -16,7 +16,7 @@
 namespace pliant::bench {
 
 struct Contender {
-  std::string name;                // of the schedule, or of the yardstick
+  std::string name;                // of the schedule, or of the reference
   int segments = 0;                // 0: it has none
   bool reference = false;          // the others are held against it
   std::function<void()> run = {};  // collective

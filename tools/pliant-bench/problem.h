@@ -26,8 +26,8 @@ struct Problem {
 [[nodiscard]] Problem make_problem(schedule::Collective collective, int ranks, int root,
                                    std::size_t bytes);
 
-// Writes what `rank` brings. What it must not need is filled with a number that cannot pass for a
-// result.
+// Writes the input of `rank`. Elements that it must not use are filled with a number that cannot
+// pass for a result.
 void fill(const Problem& problem, int rank, std::span<float> data);
 
 // Number of wrong elements in the result of `rank`.

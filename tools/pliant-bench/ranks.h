@@ -11,8 +11,8 @@
 
 namespace pliant::bench {
 
-// Yardstick that our schedules are compared with: the backend's own collectives or, where it has
-// none, one copy of the vector.
+// Reference that Pliant's schedules are compared with: the backend's own collectives or, where it
+// has none, one copy of the vector.
 struct Yardstick {
   std::string name;
   bool solves = false;  // whether it does the collective, so that its result can be checked
@@ -36,7 +36,7 @@ using Body = std::function<int(comm::Communicator&, const Backend&)>;
 [[nodiscard]] bool started_by_mpi();
 [[nodiscard]] bool threads_allowed();  // not where the ranks are simulated
 
-// Prints what went wrong and returns the exit code that says so.
+// Prints the error and returns its exit code.
 [[nodiscard]] int tell(const std::exception& error);
 
 }  // namespace pliant::bench

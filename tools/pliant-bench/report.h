@@ -16,7 +16,7 @@ struct Row {
   Problem problem;
   int segments = 0;
   Timing timing;
-  std::optional<Seconds> reference = {};  // the yardstick's median
+  std::optional<Seconds> reference = {};  // the reference's median
   std::optional<Seconds> price = {};
   std::optional<Seconds> bound = {};
 };
@@ -31,7 +31,7 @@ struct Block {
 struct Report {
   int ranks;
   std::string backend;
-  std::string reference;  // name of the yardstick; empty: none
+  std::string reference;  // name of the reference; empty if there is none
   Options options;
   std::vector<Block> blocks;
 

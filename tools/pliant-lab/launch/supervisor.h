@@ -12,7 +12,7 @@
 namespace pliant::lab {
 
 struct Supervised {
-  std::string name;  // "host 2"; empty: nobody needs to be told that it failed
+  std::string name;  // "host 2"; empty: its failure is not reported
   Child process;
 };
 

@@ -26,7 +26,7 @@ struct Link {
   bool down = false;
 };
 
-// A change names only what it changes; the rest stays as it was.
+// A change names only the keys that it changes.
 struct DirectionChange {
   std::optional<Rate> rate;
   std::optional<Seconds> delay;

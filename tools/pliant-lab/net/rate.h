@@ -11,7 +11,7 @@
 
 namespace pliant::lab {
 
-// A packet-delivery trace: at each of these times the link may pass `bytes`; what is not used then
+// A packet-delivery trace: at each of these times the link may pass `bytes`; an unused opportunity
 // is lost. It repeats.
 struct Trace {
   std::vector<Time> opportunities;  // from the start of the trace, not decreasing; the last is also

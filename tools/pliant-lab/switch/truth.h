@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The truth log: what the network really was, as JSON lines. docs/formats/lab-truth.md describes
-// every record.
+// Truth log: the real state of the emulated network, as JSON lines. docs/formats/lab-truth.md
+// describes every record.
 #pragma once
 
 #include <nlohmann/json.hpp>
