@@ -59,6 +59,11 @@ class MissingPackages(unittest.TestCase):
         self.assertIn("Pliant needs a C++ compiler, and none was found.", said)
         self.assertIn("sudo apt-get install g++", said)
 
+    def test_the_headers_of_python_for_a_wheel(self) -> None:
+        said = configure("-DSKBUILD=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_Python=ON")
+        self.assertIn("the headers of Python", said)
+        self.assertIn("python3-dev", said)
+
     def test_torch_for_a_wheel(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(
