@@ -19,6 +19,13 @@ elseif(PLIANT_TOOLS)
   pliant_find(tomlplusplus libtomlplusplus-dev)
 endif()
 
+# toml++ as headers: its shared library would be one more that a wheel must carry, for one file of each tool.
+if(tomlplusplus_FOUND)
+  add_library(pliant_toml INTERFACE)
+  target_include_directories(pliant_toml SYSTEM INTERFACE $<TARGET_PROPERTY:tomlplusplus::tomlplusplus,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_compile_definitions(pliant_toml INTERFACE TOML_HEADER_ONLY=1)
+endif()
+
 if(PLIANT_TESTS)
   pliant_find(GTest libgtest-dev)
   pliant_find(rapidcheck librapidcheck-dev)
