@@ -1,15 +1,31 @@
 # SPDX-License-Identifier: MIT
 # Everything but PyTorch comes from Debian 12; docs/dependencies.md says why each is here. The installed package config includes this
 # file too, so that a consumer finds what the static libraries need.
-include(CMakeFindDependencyMacro)
-find_dependency(Threads)
-find_dependency(fmt)
-find_dependency(nlohmann_json)
-find_dependency(hwy)
+
+# pliant_find(package debian-package [argument of find_package ...]): finds it, or adds it to pliant_missing.
+macro(pliant_find package debian)
+  find_package(${package} QUIET ${ARGN})
+  if(NOT ${package}_FOUND)
+    list(APPEND pliant_missing ${package})
+    list(APPEND pliant_missing_debian ${debian})
+  endif()
+endmacro()
+
+# One sentence that names all that is missing, and the command that installs it.
+function(pliant_missing_text result)
+  list(JOIN pliant_missing ", " names)
+  list(JOIN pliant_missing_debian " " packages)
+  set(${result} "Pliant needs packages that were not found: ${names}. Debian or Ubuntu:\n  sudo apt-get install ${packages}" PARENT_SCOPE)
+endfunction()
+
+pliant_find(Threads libc6-dev)
+pliant_find(fmt libfmt-dev)
+pliant_find(nlohmann_json nlohmann-json3-dev)
+pliant_find(hwy libhwy-dev)
 
 if(PLIANT_MPI AND NOT PLIANT_SMPI)
   set(MPI_CXX_SKIP_MPICXX ON)
-  find_dependency(MPI COMPONENTS CXX)
+  pliant_find(MPI "libopenmpi-dev openmpi-bin" COMPONENTS CXX)
 endif()
 
 # PyTorch: headers and libraries of the wheel in .venv, or of the one that Torch_DIR (share/cmake/Torch in it) points at. Its own
@@ -36,7 +52,7 @@ if(PLIANT_TORCH AND NOT TARGET pliant_torch::cpu)
       INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY=1
       INTERFACE_LINK_LIBRARIES "${torch_root}/lib/libtorch_cpu.so;${torch_root}/lib/libc10.so")
   else()
-    message(STATUS "PyTorch 2.6 or newer not found: no comm/c10d (scripts/setup installs it; or give -DTorch_DIR=...)")
+    message(STATUS "PyTorch 2.6 or newer not found: no pliant::comm_c10d (-DTorch_DIR=... is the folder share/cmake/Torch of a torch)")
     set(PLIANT_TORCH OFF)
   endif()
 endif()

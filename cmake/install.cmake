@@ -5,6 +5,9 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pliant)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/pliant/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pliant FILES_MATCHING PATTERN "*.h")
 install(EXPORT pliant NAMESPACE pliant:: FILE pliant-targets.cmake DESTINATION ${package_dir})
+if(PLIANT_TORCH)
+  install(EXPORT pliant_torch NAMESPACE pliant:: FILE pliant-torch-targets.cmake DESTINATION ${package_dir})
+endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/pliant-config.cmake.in pliant-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(pliant-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/pliant-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/pliant-config-version.cmake

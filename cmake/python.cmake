@@ -11,7 +11,11 @@ if(Python_FOUND AND NOT Torch_DIR)
     set(Torch_DIR ${torch_root}/share/cmake/Torch CACHE PATH "PyTorch's share/cmake/Torch")
   endif()
 endif()
-if(SKBUILD AND NOT Torch_DIR)
-  message(FATAL_ERROR "pliant's binding is built for the torch that is installed, and ${Python_EXECUTABLE} has none. Install torch first; "
-    "if it is installed where pip's build cannot see it: pip install --no-build-isolation .")
+if(SKBUILD AND NOT Python_FOUND)
+  list(APPEND pliant_missing "the headers of Python")
+  list(APPEND pliant_missing_debian python3-dev)
+elseif(SKBUILD AND NOT Torch_DIR)
+  message(FATAL_ERROR "Pliant is built for the torch that is installed, and ${Python_EXECUTABLE} has none. Install it first:\n"
+    "  pip install torch\n"
+    "If torch is installed where pip's build cannot see it: pip install --no-build-isolation .")
 endif()

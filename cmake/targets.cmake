@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
 include(GNUInstallDirs)
 
-# pliant_module(name SOURCES ... [DEPENDS module ...] [PUBLIC library ...] [PRIVATE library ...])
-# One static library per folder of pliant/, `pliant::name` to users. DEPENDS are other modules.
+# pliant_module(name SOURCES ... [DEPENDS module ...] [PUBLIC library ...] [PRIVATE library ...] [EXPORT set])
+# One static library per folder of pliant/, `pliant::name` to users. DEPENDS are other modules. EXPORT is the set of
+# installed targets that it belongs to: "pliant" unless a consumer may lack what it links.
 function(pliant_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPENDS;PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT" "SOURCES;DEPENDS;PUBLIC;PRIVATE")
+  if(NOT arg_EXPORT)
+    set(arg_EXPORT pliant)
+  endif()
   add_library(pliant_${name} STATIC ${arg_SOURCES})
   add_library(pliant::${name} ALIAS pliant_${name})
   list(TRANSFORM arg_DEPENDS PREPEND pliant::)
@@ -12,7 +16,7 @@ function(pliant_module name)
   target_compile_features(pliant_${name} PUBLIC cxx_std_20)
   target_include_directories(pliant_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(pliant_${name} PROPERTIES EXPORT_NAME ${name})
-  install(TARGETS pliant_${name} EXPORT pliant ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS pliant_${name} EXPORT ${arg_EXPORT} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
 # Tests run side by side: make gives ctest 4 jobs for each core. PROCESSORS says how many of these a
@@ -82,6 +86,7 @@ function(pliant_tool name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   if(SKBUILD)
     add_dependencies(pliant_wheel ${name})
+    set_target_properties(${name} PROPERTIES INSTALL_RPATH "${PLIANT_WHEEL_RPATH}")
     install(TARGETS ${name} RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python EXCLUDE_FROM_ALL)
   endif()
 endfunction()

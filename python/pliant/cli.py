@@ -56,12 +56,14 @@ usage: pliant COMMAND ...
 Exit status: 0 fine, 1 the run failed, 2 bad input, 3 peers disagree, 4 a peer
 is lost, 5 a result was wrong, 6 something is missing here, 124 --timeout,
 128+n ended by signal n.
-Colours are for terminals only, and NO_COLOR turns them off."""
+Colours are for terminals only, and NO_COLOR turns them off.
+Documentation: {docs}"""
 
 
 def usage() -> str:
     return USAGE.format(
-        commands="\n".join(f"  {name:8} {command.what}" for name, command in COMMANDS.items())
+        commands="\n".join(f"  {name:8} {command.what}" for name, command in COMMANDS.items()),
+        docs=Path(__file__).parent / "docs",
     )
 
 

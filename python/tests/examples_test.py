@@ -44,10 +44,18 @@ def torchrun(script: str, *arguments: str, options: tuple[str, ...] = ()) -> str
     return done.stdout
 
 
+def test_the_list_has_every_example() -> None:
+    listed = re.findall(r"^\| \[(\S+)\]\((\S+)\)", (EXAMPLES / "README.md").read_text(), re.M)
+    assert all(name == link for name, link in listed), listed
+    assert [name for name, _ in listed] == sorted(
+        path.name for path in EXAMPLES.iterdir() if path.name[0].isdigit()
+    )
+
+
 def test_before_and_after_differ_by_two_lines() -> None:
     before, after = (
-        (EXAMPLES / f"ddp_{when}.py").read_text().replace(when, "").splitlines()
-        for when in ("before", "after")
+        (EXAMPLES / script).read_text().replace(script, "").splitlines()
+        for script in ("1_ddp_before.py", "2_ddp_after.py")
     )
     changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
     assert len(changed) == 2 and all(
@@ -56,7 +64,7 @@ def test_before_and_after_differ_by_two_lines() -> None:
 
 
 def test_before_and_after_learn() -> None:
-    for script in ("ddp_before.py", "ddp_after.py"):
+    for script in ("1_ddp_before.py", "2_ddp_after.py"):
         accuracy = [float(found) for found in re.findall(r"accuracy ([\d.]+)", torchrun(script))]
         assert accuracy[-1] > 0.9, (script, accuracy)
 
@@ -70,9 +78,9 @@ def test_before_and_after_learn() -> None:
     ],
 )
 def test_a_restart_comes_to_the_same_bits(tmp_path: Path, plan: str) -> None:
-    whole = torchrun("ddp_restart.py", "--plan", plan, "--folder", str(tmp_path / "whole"))
+    whole = torchrun("3_ddp_restart.py", "--plan", plan, "--folder", str(tmp_path / "whole"))
     failed = torchrun(
-        "ddp_restart.py",
+        "3_ddp_restart.py",
         "--plan",
         plan,
         "--folder",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -77,6 +78,61 @@ def test_the_command(tmp_path: Path) -> None:
     )
     assert pliant().returncode == 2
     assert "lab" in pliant("--help").stdout
+
+
+def test_one_version_everywhere() -> None:
+    tomllib = pytest.importorskip("tomllib")
+    import pliant as package
+
+    declared = (ROOT / "CMakeLists.txt").read_text()
+    found = re.search(r"^project\(pliant VERSION ([0-9.]+) ", declared, re.M)
+    assert found is not None
+    version = found[1]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert settings["project"]["dynamic"] == ["version"]
+    source = settings["tool"]["scikit-build"]["metadata"]["version"]
+    assert source["input"] == "CMakeLists.txt"
+    packaged = re.search(source["regex"], declared)
+    assert packaged is not None and packaged["value"] == version
+    assert package.__version__ == package._native.version == version
+    assert pliant("--version").stdout.startswith(f"pliant {version} ")
+    released = re.findall(r"^## (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert released[:2] == ["Unreleased", version], released
+
+
+def test_the_page_on_versions_has_the_numbers_of_all_formats() -> None:
+    from pliant import checkpoint, runlog
+    from pliant.report import truth
+
+    def constant(file: str, name: str) -> int:
+        return int(re.search(rf"{name} = (\d+);", (ROOT / file).read_text())[1])  # type: ignore[index]
+
+    page = (ROOT / "docs/versions.md").read_text()
+    numbers = dict(re.findall(r"^\| ([^|]+) \| (\d+) \| ", page, re.M))
+    assert {name: int(number) for name, number in numbers.items()} == {
+        "payload": constant("pliant/compress/payload.h", "kPayloadVersion"),
+        "control record": constant("pliant/agree/record.h", "kRecordVersion"),
+        "run log": runlog.VERSION,
+        "saved state: `averager.state_dict()`": checkpoint.FORMAT,
+        "truth log of the lab": truth.VERSION,
+    }
+    assert runlog.VERSION == constant("pliant/runlog/run_log.cc", "kVersion")
+
+
+def test_pages_that_messages_name_are_in_the_package() -> None:
+    """Messages say docs/errors.md and the like; the wheel has these pages, the build tree a
+    link."""
+    package = Path(__import__("pliant").__file__).parent
+    binding = next(package.glob("_native*.so"))
+    named = {
+        page.decode()
+        for file in [*package.rglob("*.py"), binding]
+        for page in re.findall(rb"docs/[a-z_/-]+\.md", file.read_bytes())
+    }
+    assert {"docs/errors.md", "docs/plans.md"} <= named
+    missing = {page for page in named if not (package / page).is_file()}
+    assert not missing
+    assert pliant("--help").stdout.splitlines()[-1] == f"Documentation: {package / 'docs'}"
 
 
 def test_the_command_needs_no_torch(tmp_path: Path) -> None:

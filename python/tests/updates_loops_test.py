@@ -280,17 +280,6 @@ def test_buffers_are_averaged(rank: int) -> None:
 
 
 @on_ranks(2)
-def test_sync_batch_norm_is_warned_about(rank: int) -> None:
-    model = models.ddp(models.mlp())
-    model.module.add_module(
-        "norm", nn.SyncBatchNorm(2, affine=False)
-    )  # after DDP, which refuses it on CPUs
-    with Messages() as messages:
-        pliant.attach(model, models.sgd(model), SOME).close()
-    assert messages.count("SyncBatchNorm") == 1, messages.texts
-
-
-@on_ranks(2)
 def test_buffers_that_stay_are_named(rank: int) -> None:
     module = models.mlp()
     module.register_buffer("wide", torch.zeros(2, dtype=torch.float64))

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import unittest
 
-from support import LAB, LONGEST, main
+from support import LAB, LONGEST, lab, main, processes, read, until, with_word
 
 USER = 54321
 
@@ -30,6 +30,20 @@ LAB="$STAGE/pliant-lab" HOME=/tmp exec setpriv --reuid labuser --regid {user} --
 """
 
 
+def as_user_command(mode: str, script: str) -> list[str]:
+    return ["unshare", "--mount", "sh", "-c", AS_USER.format(user=USER), "sh", mode, LAB, script]
+
+
+def switches(user: int) -> list[int]:
+    """Processes of a user that go by the name of the switch."""
+    return [
+        int(process.name)
+        for process in processes()
+        if read(process / "comm").strip() == "pliant-switch"
+        and f"Uid:\t{user}\t" in read(process / "status")
+    ]
+
+
 def as_user(mode: str, script: str) -> subprocess.CompletedProcess[str]:
     if os.geteuid() != 0:
         return subprocess.run(
@@ -40,19 +54,8 @@ def as_user(mode: str, script: str) -> subprocess.CompletedProcess[str]:
             timeout=LONGEST,
         )
     with tempfile.TemporaryDirectory() as stage:
-        command = [
-            "unshare",
-            "--mount",
-            "sh",
-            "-c",
-            AS_USER.format(user=USER),
-            "sh",
-            mode,
-            LAB,
-            script,
-        ]
         return subprocess.run(
-            command,
+            as_user_command(mode, script),
             env={**os.environ, "STAGE": stage},
             capture_output=True,
             text=True,
@@ -78,6 +81,29 @@ class User(unittest.TestCase):
         self.assertIn("10 Mbit/s, 1 ms", done.stdout, done.stderr)
         self.assertIn("7 Mbit/s", done.stdout, done.stderr)
         self.assertIn("10.77.0.2", done.stdout, done.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can try another user's lab")
+    def test_root_does_not_enter_the_lab_of_another_user(self) -> None:
+        with tempfile.TemporaryDirectory() as stage:
+            job = subprocess.Popen(
+                as_user_command("666", "exec $LAB run --hosts 1 -- sleep 61009"),
+                env={**os.environ, "STAGE": stage},
+                stdin=subprocess.DEVNULL,
+            )
+            try:
+                self.assertTrue(until(lambda: bool(with_word("61009")) and bool(switches(USER))))
+                [switch] = switches(USER)
+                for command in (
+                    ("exec", "--lab", str(switch), "0", "--", "true"),
+                    ("set", "--lab", str(switch), "--link", "1mbit"),
+                    ("status", "--lab", str(switch)),
+                ):
+                    done = lab(*command)
+                    self.assertEqual(done.returncode, 2, done)
+                    self.assertIn(f"lab {switch} belongs to user {USER}", done.stderr)
+            finally:
+                job.terminate()
+                job.wait(LONGEST)
 
     @unittest.skipUnless(shutil.which("mpirun"), "no Open MPI here")
     def test_runs_mpi(self) -> None:

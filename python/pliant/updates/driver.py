@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
@@ -311,12 +310,6 @@ class UpdatesDriver:
                 "left",
                 "buffers that are not dense float32 tensors stay as they are on each rank: "
                 + ", ".join(left),
-            )
-        if any(isinstance(part, nn.SyncBatchNorm) for part in self._ddp.module.modules()):
-            self._log_once.warning(
-                "sync",
-                "SyncBatchNorm is a collective of its own in every forward: it works, but late= "
-                "cannot hide it",
             )
 
 

@@ -64,10 +64,13 @@ bool same_user_namespace(pid_t lab) {
 // From outside: into the lab's user, mount and process namespaces, and then, as a child that is in
 // all of them, into the host.
 int exec_from_outside(pid_t lab, int host, const Command& command) {
-  const Fd ns = open_namespace(control_path(std::to_string(lab)), host);
-  const std::string folder = std::filesystem::current_path();
+  // The descriptor comes first: if another process gets the number of a lab that ends, enter()
+  // fails.
   const Fd process(static_cast<int>(syscall(SYS_pidfd_open, lab, 0)),
                    fmt::format("opening lab {}", lab));
+  require_own_lab(lab);
+  const Fd ns = open_namespace(control_path(std::to_string(lab)), host);
+  const std::string folder = std::filesystem::current_path();
   const int types = CLONE_NEWNS | CLONE_NEWPID | (same_user_namespace(lab) ? 0 : CLONE_NEWUSER);
   enter(process, types, fmt::format("entering lab {}", lab));
   check(chdir(folder.c_str()), "returning to " + folder);

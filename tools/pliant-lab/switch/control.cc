@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "tools/pliant-lab/host/namespaces.h"
 
@@ -33,12 +34,34 @@ sockaddr_un address_of(const std::string& path) {
 
 Fd unix_socket() { return {socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), "opening a socket"}; }
 
+struct Owner {
+  uid_t real;
+  uid_t effective;
+};
+
+// Both users of a process, or nothing if it has ended. The two differ if it is a setuid program,
+// which anybody can start under any name.
+std::optional<Owner> owner_of(const std::filesystem::path& process) {
+  std::ifstream file(process / "status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("Uid:")) continue;
+    std::istringstream fields(line.substr(4));
+    Owner owner{};
+    if (fields >> owner.real >> owner.effective) return owner;
+  }
+  return std::nullopt;
+}
+
+bool is_own(const Owner& owner) { return owner.real == geteuid() && owner.effective == geteuid(); }
+
 bool is_switch(const std::filesystem::path& process) {
   std::ifstream file(process / "comm");
   std::string name;
   std::getline(file, name);
+  const auto owner = owner_of(process);
   struct stat found {};
-  return name == kSwitchName && stat(control_path(process.filename()).c_str(), &found) == 0;
+  return name == kSwitchName && owner && is_own(*owner) &&
+         stat(control_path(process.filename()).c_str(), &found) == 0;
 }
 
 bool is_number(const std::string& text) {
@@ -91,8 +114,20 @@ std::vector<pid_t> running_labs() {
   return labs;
 }
 
+void require_own_lab(pid_t lab) {
+  const auto owner = owner_of(fmt::format("/proc/{}", lab));
+  if (!owner) throw InputError(fmt::format("no lab {} is running", lab));
+  if (!is_own(*owner))
+    throw InputError(
+        fmt::format("lab {} belongs to user {}, and this is user {}; run the command as that user",
+                    lab, owner->real, geteuid()));
+}
+
 std::string find_control(std::optional<pid_t> lab) {
-  if (lab) return control_path(std::to_string(*lab));
+  if (lab) {
+    require_own_lab(*lab);
+    return control_path(std::to_string(*lab));
+  }
   if (const char* path = std::getenv(kControlVariable)) return path;
   const auto labs = running_labs();
   if (labs.empty())

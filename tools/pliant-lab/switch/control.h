@@ -31,7 +31,10 @@ inline constexpr const char* kControlVariable = "PLIANT_LAB_CONTROL";
 // For everyone else. Where the lab is: the environment's (inside a host), or the only one running,
 // or that of `lab`.
 [[nodiscard]] std::string find_control(std::optional<pid_t> lab);
-[[nodiscard]] std::vector<pid_t> running_labs();  // as processes of the switch
+[[nodiscard]] std::vector<pid_t> running_labs();  // this user's, as processes of the switch
+// InputError if the process belongs to another user. Any process can call itself a switch, and root
+// must not enter the namespaces, or open the socket, that somebody else prepared for it.
+void require_own_lab(pid_t lab);
 // Sends one line and returns the answer.
 [[nodiscard]] std::string ask(const std::string& path, const std::string& line);
 

@@ -3,9 +3,9 @@
 // averaged every step.
 //
 //   mpirun -n 4 mpi_average "gradients union density=5% values=int8"
-//   mpirun -n 4 mpi_average "updates every=4 late=1 union density=5%" run.jsonl     (and a run log,
-//   docs/formats/run-log.md)
+//   mpirun -n 4 mpi_average "updates every=4 late=1 union density=5%" run.jsonl
 //
+// The second argument is the path of a run log (docs/formats/run-log.md).
 // The model is logistic regression with 2,000 weights on generated data; what matters are the lines
 // that mention `engine`.
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A complete DDP training script, on data it makes itself. Run: torchrun --nproc-per-node 2
-ddp_after.py"""
+"""A complete DDP training script, on data it makes itself.
+
+Run: torchrun --nproc-per-node 2 1_ddp_before.py"""
 
 import argparse
 
-import pliant
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -50,7 +50,6 @@ def main() -> None:
 
     model = DistributedDataParallel(make_model())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
-    averager = pliant.attach(model, optimizer, plan="gradients union density=3% values=int8")
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))
     for epoch in range(epochs):
         sampler.set_epoch(epoch)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Resumes from its last checkpoint when torchrun starts it again, to the same bits as without the
+r"""Resumes from its last checkpoint when torchrun starts it again, to the same bits as without the
 interruption.
 
-Run: TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --standalone --nproc-per-node 2 --max-restarts 2
-ddp_restart.py --folder checkpoints (The variable gives each attempt a store of its own: in a shared
-one Gloo finds the addresses of processes that are gone.) Each rank keeps a file of its own: the
-averager's state (what this rank has not sent yet) differs between ranks. Under a plan of kind
-updates so do the parameters and the optimizer (--plan "updates every=4 late=2 union density=5%").
+Run: TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --standalone --nproc-per-node 2 \
+         --max-restarts 2 3_ddp_restart.py --folder checkpoints
+
+The variable gives each attempt a store of its own: in a shared one Gloo finds the addresses of
+processes that are gone. Each rank keeps a file of its own: the averager's state (the residual)
+differs between ranks. Under a plan of kind updates so do the parameters and the optimizer
+(--plan "updates every=4 late=2 union density=5%").
 """
 
 import argparse
