@@ -14,7 +14,7 @@
 namespace pliant::engine {
 namespace {
 
-// Exchanges use the numbers of their groups.
+// Exchanges use smaller tags.
 constexpr comm::Tag kRecordTag = comm::kLargestTag;
 
 std::vector<std::size_t> sizes_of(const std::vector<Parameter>& parameters) {

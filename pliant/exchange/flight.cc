@@ -54,8 +54,12 @@ compress::Envelope Flight::envelope() const {
           .codes = {terms_.plan.indices, terms_.plan.values}};
 }
 
+// Groups far apart may share a tag: a communicator carries one exchange at a time. The largest tag
+// is left to control records.
 RunOptions Flight::run_options() const {
-  return {.tag = terms_.bucket, .deadline = terms_.deadline, .plan_version = terms_.plan_version};
+  return {.tag = terms_.bucket % comm::kLargestTag,
+          .deadline = terms_.deadline,
+          .plan_version = terms_.plan_version};
 }
 
 void Flight::note_tally(const kernels::Tally& tally) {

@@ -61,6 +61,7 @@ class MpiCommunicator final : public Communicator {
     duplicate(parent);
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
+    check_tags();
     last_sign_.assign(static_cast<std::size_t>(size_), now());
   }
   ~MpiCommunicator() override {
@@ -167,6 +168,15 @@ class MpiCommunicator final : public Communicator {
     MPI_Comm_set_errhandler(parent, before);
     if (code != MPI_SUCCESS) throw IoError("duplicating an MPI communicator: " + text_of(code));
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  }
+
+  void check_tags() const {
+    int* largest = nullptr;
+    int known = 0;
+    MPI_Comm_get_attr(comm_, MPI_TAG_UB, static_cast<void*>(&largest), &known);
+    if (known != 0 && *largest < static_cast<int>(kLargestTag))
+      throw IoError(fmt::format("this MPI allows tags up to {} (MPI_TAG_UB); pliant needs {}",
+                                *largest, kLargestTag));
   }
 
   static bool is_truncation(int code) {
