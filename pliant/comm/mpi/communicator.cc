@@ -2,6 +2,7 @@
 #include "pliant/comm/mpi/communicator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -55,6 +56,8 @@ void keep_for_ever(Pending pending) {
   kept->push_back(std::move(pending));
 }
 
+std::atomic<bool> unfinished = false;
+
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(MPI_Comm parent) {
@@ -68,7 +71,11 @@ class MpiCommunicator final : public Communicator {
     const bool clean = pending_.empty() && !life_.dead();
     for (auto& [ticket, pending] : pending_) keep_for_ever(std::move(pending));
     // Freeing is collective in spirit: with a peer gone or messages under way it might not return.
-    if (clean) MPI_Comm_free(&comm_);
+    if (clean) {
+      MPI_Comm_free(&comm_);
+    } else {
+      unfinished = true;
+    }
   }
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
@@ -262,5 +269,7 @@ class MpiCommunicator final : public Communicator {
 std::unique_ptr<Communicator> over(MPI_Comm parent) {
   return std::make_unique<MpiCommunicator>(parent);
 }
+
+bool left_unfinished() { return unfinished; }
 
 }  // namespace pliant::comm::mpi
