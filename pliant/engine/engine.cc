@@ -235,6 +235,11 @@ void Notes::message(Severity severity, std::string_view text) {
   parts_.services.observer.message(severity, text);
 }
 
+void Notes::count_sent(Bytes bytes) {
+  parts_.services.tallies.add_sent(bytes);
+  parts_.services.observer.sent_beside(bytes);
+}
+
 std::string Notes::latest() const { return parts_.services.observer.latest(); }
 
 }  // namespace pliant::engine
