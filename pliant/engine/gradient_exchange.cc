@@ -287,6 +287,8 @@ void GradientExchange::record(GradientStep& step, const Job& job, const exchange
   const std::lock_guard lock(shared.mutex);
   shared.results[job.group] = {report.updated_fraction, report.aggregate_gain};
   shared.voids[job.group] = report.is_void;
+  shared.scratch += groups_[job.group].scratch_bytes();
+  shared.held = std::max(shared.held, report.held);
   agree::Record& record = shared.record;
   record.wire[std::min(job.group, agree::kRecordTimes - 1)] +=
       static_cast<float>(report.wire.value);
@@ -371,6 +373,8 @@ void GradientExchange::finish(GradientStep& step) {
     result.gain += share * shared.results[g].gain;
   }
   last_result_ = result;
+  scratch_ = shared.scratch;
+  held_ = shared.held * std::min(groups_.count(), services_.lanes.size());
   services_.observer.landed(step.round.number,
                             {std::max(0.0, (shared.landed - step.last_submitted).value)});
   if (services_.failure.get() == nullptr) services_.post(shared.record);
@@ -380,7 +384,8 @@ void GradientExchange::finish(GradientStep& step) {
 
 void GradientExchange::count_memory(Memory& memory) const {
   memory.residual += groups_.residual().size_bytes();
-  memory.scratch += groups_.scratch_bytes();
+  memory.in_flight += held_;
+  memory.scratch += scratch_;
 }
 
 void GradientExchange::rescale(double factor) {
@@ -398,6 +403,7 @@ void GradientExchange::forget_timing() {
   wait();
   previous_.reset();
   last_result_.reset();
+  held_ = 0;
 }
 
 void GradientExchange::write(State& state) const {

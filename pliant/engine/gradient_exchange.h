@@ -7,6 +7,7 @@
 // average and write it where the pieces came from.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -87,6 +88,9 @@ class GradientExchange {
   double last_norm_ = 0;  // of the last step that was finite
   std::optional<planner::Result> last_result_;
   Seconds begin_;  // of the last step
+  // Bytes, of the last step that is done. Any thread may ask while lanes work.
+  std::atomic<std::size_t> scratch_ = 0;
+  std::atomic<std::size_t> held_ = 0;
 };
 
 }  // namespace pliant::engine

@@ -16,7 +16,7 @@ namespace pliant::engine {
 struct Memory {
   std::size_t residual = 0;
   std::size_t base = 0;       // updates
-  std::size_t in_flight = 0;  // updates: own parts and results under way
+  std::size_t in_flight = 0;  // own parts and results of exchanges under way, at least one
   std::size_t scratch = 0;    // payloads and receive buffers
 };
 

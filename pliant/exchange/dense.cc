@@ -113,6 +113,11 @@ class DenseFlight final : public Flight {
     }
   }
 
+  [[nodiscard]] std::size_t held() const override {
+    const std::size_t own_work = updates() ? work_.size() : 0;  // gradients are summed in place
+    return (own_work + own_.capacity() + banked_.capacity()) * sizeof(float);
+  }
+
  private:
   [[nodiscard]] bool updates() const { return terms_.plan.kind == plan::Kind::kUpdates; }
   [[nodiscard]] bool coded() const { return terms_.plan.values != plan::ValueCode::kF32; }

@@ -25,6 +25,7 @@ Flight::~Flight() { group_.give_back(std::move(workspace_)); }
 Report Flight::land(std::span<float> out) {
   require(out.size() == group_.size(), "exchange: a result of {} for a group of {}", out.size(),
           group_.size());
+  report_.held = held();
   if (!status_.non_finite) write_average(out);
   report_.is_void = status_.non_finite;
   if (report_.is_void) {

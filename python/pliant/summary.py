@@ -14,7 +14,7 @@ class Memory:
 
     residual: float = 0.0
     base: float = 0.0
-    in_flight: float = 0.0
+    in_flight: float = 0.0  # own parts and results of exchanges under way, at least one
     scratch: float = 0.0  # payloads and receive room
 
 
