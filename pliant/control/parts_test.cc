@@ -13,8 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-PinnedPlan pinned(const char* pins, WarmUp warm_up = WarmUp::kNone, std::int64_t rounds = 0) {
-  return {plan::parse_pins(pins), warm_up, rounds};
+PinnedPlan pinned(const char* pins, WarmUp warm_up = WarmUp::kNone, std::int64_t steps = 0) {
+  return {plan::parse_pins(pins), warm_up, steps};
 }
 
 TEST(PinnedPlan, IsInForceInEveryRound) {
@@ -33,9 +33,19 @@ TEST(PinnedPlan, FillsInWhatIsNotPinned) {
 
 TEST(PinnedPlan, WarmsUpDense) {
   const PinnedPlan plan = pinned("updates every=2 late=1 srs density=1%", WarmUp::kDense, 10);
-  EXPECT_EQ(plan.at(9).plan, plan::parse_plan("updates every=2 late=1 dense"));
-  EXPECT_EQ(plan.at(9).reason, "warm-up: dense for the first 10 rounds");
-  EXPECT_EQ(plan.at(10).plan.scheme, plan::Scheme::kSrs);
+  EXPECT_EQ(plan.at(4).plan, plan::parse_plan("updates every=2 late=1 dense"));
+  EXPECT_EQ(plan.at(4).reason, "warm-up: dense for the first 10 steps");
+  EXPECT_EQ(plan.at(5).plan.scheme, plan::Scheme::kSrs);
+}
+
+TEST(PinnedPlan, CountsStepsOfWarmUpNotExchanges) {
+  const char* rare = "updates every=8 union density=1%";
+  EXPECT_EQ(pinned(rare, WarmUp::kDense, 8).at(0).plan.scheme, plan::Scheme::kDense);
+  EXPECT_EQ(pinned(rare, WarmUp::kDense, 8).at(1).plan.scheme, plan::Scheme::kUnion);
+  EXPECT_EQ(pinned(rare, WarmUp::kRamp, 80).at(9).plan.density, 0.03);
+  EXPECT_EQ(pinned(rare, WarmUp::kRamp, 80).at(10).plan.density, 0.01);
+  EXPECT_EQ(pinned("gradients union density=1%", WarmUp::kDense, 8).at(7).plan.scheme,
+            plan::Scheme::kDense);
 }
 
 TEST(PinnedPlan, RampsDownNeverUp) {
@@ -49,7 +59,7 @@ TEST(PinnedPlan, RampsDownNeverUp) {
     last = density;
   }
   EXPECT_EQ(last, 0.01);
-  EXPECT_EQ(plan.at(59).reason, "warm-up: density falls to 1% within 60 rounds");
+  EXPECT_EQ(plan.at(59).reason, "warm-up: density falls to 1% within 60 steps");
 }
 
 TEST(PinnedPlan, OfADensePlanNeedsNoWarmUp) {
