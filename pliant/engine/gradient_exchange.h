@@ -82,8 +82,8 @@ class GradientExchange {
   std::uint64_t exchanges_ = 0;             // dispatched, ever
   std::uint64_t turns_ = 0;                 // dispatched by this engine
   Turnstile wire_;
-  bool unsent_ = false;   // some rank's residual may not be zero; all ranks think alike
-  bool adopting_ = true;  // units are taken from the caller's buckets, once
+  bool unsent_ = false;  // some rank's residual may not be zero; all ranks think alike
+  int to_adopt_;         // coming steps whose units are taken from the caller's buckets
   double clip_norm_;
   double last_norm_ = 0;  // of the last step that was finite
   std::optional<planner::Result> last_result_;

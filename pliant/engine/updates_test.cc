@@ -355,6 +355,39 @@ TEST(Updates, AKindThatIsLeftBeforeItsFirstExchangeIsLeftWhole) {
   });
 }
 
+// A frame such as DDP cuts its buckets anew after its first step of gradients, whenever that comes.
+TEST(Updates, GradientsAfterUpdatesAdoptTheBucketsThatStay) {
+  const Units first = {{4, 3}, {2, 1, 0}};
+  const Units stays = {{4}, {0, 2}, {3, 1}};
+  for (const bool resumed : {false, true}) {
+    run_engines("buckets after updates", 2, 1, [&](int rank, Communicators communicators) {
+      Engine engine(std::move(communicators), named("p", kSizes),
+                    options("updates every=1 late=0 dense"));
+      Worker worker(rank);
+      worker.buffers.clear();
+      engine.rebase(worker.model());
+      for (std::uint64_t step = 0; step < 5; ++step) {
+        worker.optimize(step);
+        engine.step(worker.model());
+      }
+      if (resumed) engine.restore(engine.state());
+      engine.set_plan(plan::parse_pins("gradients dense"));
+      engine.step(worker.model());
+      ASSERT_EQ(engine.kind(), plan::Kind::kGradients);
+      for (int step = 0; step < 4; ++step) {
+        for (const auto& bucket : step == 0 ? first : stays) {
+          Submission submission;
+          for (const int p : bucket)
+            submission.pieces.push_back({p, worker.parameters[static_cast<std::size_t>(p)]});
+          engine.gradients().submit(std::move(submission));
+        }
+        engine.gradients().end_step();
+      }
+      EXPECT_EQ(engine.state().units, stays);
+    });
+  }
+}
+
 TEST(Updates, AStateFromBeforeTheBaseKeepsItsKind) {
   run_engines("an early state", 2, 1, [&](int rank, Communicators communicators) {
     Engine engine(std::move(communicators), named("p", kSizes),
