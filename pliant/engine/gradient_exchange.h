@@ -39,6 +39,8 @@ class GradientExchange {
   [[nodiscard]] const GradientGroups& groups() const { return groups_; }
   // Of the last step; nothing if there was none.
   [[nodiscard]] const std::optional<planner::Result>& last_result() const { return last_result_; }
+  // Whether some rank's residual may not be zero; all ranks think alike. Nothing may be under way.
+  [[nodiscard]] bool has_residual() const { return unsent_; }
   void count_memory(Memory& memory) const;
 
   void rescale(double factor);
@@ -82,7 +84,7 @@ class GradientExchange {
   std::uint64_t exchanges_ = 0;             // dispatched, ever
   std::uint64_t turns_ = 0;                 // dispatched by this engine
   Turnstile wire_;
-  bool unsent_ = false;  // some rank's residual may not be zero; all ranks think alike
+  bool unsent_ = false;  // has_residual()
   int to_adopt_;         // coming steps whose units are taken from the caller's buckets
   double clip_norm_;
   double last_norm_ = 0;  // of the last step that was finite

@@ -563,6 +563,41 @@ TEST(Updates, AVoidFlushLosesNothing) {
   }
 }
 
+// The same on the way from gradients: a residual of gradients must not wait for their return.
+TEST(Updates, AVoidStepOfGradientsDoesNotChangeTheKind) {
+  Table table(2);
+  for (const int lanes : {0, 2}) {
+    run_engines("a void flush of gradients", 2, lanes, [&](int rank, Communicators communicators) {
+      Engine engine(std::move(communicators), named("p", kSizes),
+                    options("gradients union density=5% fuse=bucket"));
+      Worker worker(rank);
+      worker.buffers.clear();
+      const auto average = [&](float special) {
+        Worker gradient(rank);
+        gradient.optimize(static_cast<std::uint64_t>(rank));
+        gradient.parameters[2][5] += special;
+        engine.average(gradient.model().parameters);
+        return sum(gradient.parameters);
+      };
+      for (int step = 0; step < 4; ++step) average(0);
+      EXPECT_NE(table.total(rank, sum(engine.state().residual)), 0);
+      engine.set_plan(plan::parse_pins("updates every=1 late=0 dense"));
+      average(rank == 1 ? std::numeric_limits<float>::quiet_NaN() : 0);
+      EXPECT_EQ(engine.kind(), plan::Kind::kGradients) << "nothing was flushed";
+      EXPECT_FALSE(engine.step(worker.model()).sent);
+      const double unsent = table.total(rank, sum(engine.state().residual));
+      Worker contributes(rank);
+      contributes.optimize(static_cast<std::uint64_t>(rank));
+      const double contributed = table.total(rank, sum(contributes.parameters));
+      EXPECT_NEAR(2 * average(0), unsent + contributed, 0.05);
+      EXPECT_EQ(sum(engine.state().residual), 0);
+      EXPECT_EQ(engine.kind(), plan::Kind::kUpdates);
+      engine.rebase(worker.model());
+      EXPECT_TRUE(engine.step(worker.model()).sent);
+    });
+  }
+}
+
 // What a void gave back to the residuals is sent again before all are done.
 TEST(Updates, SettlingGoesOnAfterAVoid) {
   Table table(2);
