@@ -138,14 +138,35 @@ TEST(Hysteresis, DoesNotProtectAPlanFromAChangedNetworkOrWarmUp) {
   EXPECT_TRUE(after_warm_up.objection({plan, 1, "faster", true}, options, 100));
 }
 
+TEST(Hysteresis, KeepsThePlanWhileItIsNotKnownWhichIsBetter) {
+  const Options options;
+  const plan::Plan plan = plan::parse_plan("gradients union density=1%");
+  Hysteresis hysteresis{.switched = 0};
+  const Hysteresis::Challenge challenge{.plan = plan,
+                                        .advantage = 2,
+                                        .better = "faster",
+                                        .at_least = 0.7,
+                                        .doubt = "the network is too fast to tell"};
+  for (int decision = 0; decision < 10; ++decision) {
+    const auto why = hysteresis.objection(challenge, options, 100 + decision);
+    ASSERT_TRUE(why);
+    EXPECT_THAT(*why,
+                HasSubstr("would be 100 % faster, but it may also be 30 % slower: the network "
+                          "is too fast to tell"));
+    EXPECT_TRUE(hysteresis.doubtful());
+  }
+  EXPECT_FALSE(hysteresis.objection({plan, 2, "faster"}, options, 110)) << "now it is known";
+}
+
 TEST(Trials, AreDueWhenSomethingMayBeStale) {
   const Options options;
   Trials trials;
-  EXPECT_FALSE(trials.due(options, options.stale_steps - 1));
-  EXPECT_TRUE(trials.due(options, options.stale_steps));
+  EXPECT_FALSE(trials.due(options, {.step = options.stale_steps - 1}));
+  EXPECT_TRUE(trials.due(options, {.step = options.stale_steps}));
   trials.next_trial = 5'000;
-  EXPECT_FALSE(trials.due(options, 4'999));
-  EXPECT_TRUE(trials.due(options, 5'000));
+  EXPECT_FALSE(trials.due(options, {.step = 4'999}));
+  EXPECT_TRUE(trials.due(options, {.step = 5'000}));
+  EXPECT_FALSE(trials.due(options, {.step = 5'000, .noise = 1})) << "it would teach nothing";
 }
 
 TEST(Trials, PickAPlanThatIsNearlyAsFastAndWasNeverTimed) {

@@ -168,6 +168,7 @@ Summary Engine::summary() const {
   summary.control_sent = control.sent;
   summary.control_time = control.took;
   summary.sent += control.sent;
+  if (const auto link = parts.rounds.planner().link()) summary.network = plan::describe(*link);
   parts.gradients.count_memory(summary.memory);
   if (parts.updates != nullptr) parts.updates->count_memory(summary.memory);
   return summary;

@@ -36,6 +36,7 @@ struct Summary {
   double gain = 1;
   double lengthening = 1;  // Updates::step_scale()
   Memory memory;
+  std::string network;                 // as measured, for people; empty before the first timing
   std::vector<std::string> decisions;  // the last few, oldest first
 };
 

@@ -61,6 +61,8 @@ class Planner {
 
   // Never changes what is chosen.
   [[nodiscard]] Outlook outlook(const plan::Plan& plan);
+  // As measured so far; nullopt before the first timing.
+  [[nodiscard]] std::optional<plan::Link> link() const;
   // Everything that is known now about network and training.
   [[nodiscard]] model::Inputs inputs() const;
 

@@ -95,6 +95,7 @@ void bind_values(py::module_& module) {
       .def_readonly("gain", &engine::Summary::gain)
       .def_readonly("lengthening", &engine::Summary::lengthening)
       .def_readonly("memory", &engine::Summary::memory)
+      .def_readonly("network", &engine::Summary::network)
       .def_readonly("decisions", &engine::Summary::decisions);
   py::class_<engine::Stepped>(module, "Stepped")
       .def_readonly("sent", &engine::Stepped::sent)
