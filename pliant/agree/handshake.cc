@@ -50,7 +50,7 @@ std::optional<std::string> difference(const Facts& zero, const Facts& other, int
 }  // namespace
 
 std::vector<std::string> gather_texts(comm::Communicator& communicator, const std::string& mine,
-                                      std::optional<Seconds> deadline) {
+                                      std::optional<Seconds> deadline, Bytes& sent) {
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto me = static_cast<std::size_t>(communicator.rank());
 
@@ -66,8 +66,9 @@ std::vector<std::string> gather_texts(comm::Communicator& communicator, const st
   std::memcpy(&lengths[kFloats * me], &length, sizeof length);
   exchange::Workspace workspace;
   const auto& bruck = schedule::find_builder(schedule::Collective::kAllGather, "bruck");
-  exchange::run_dense(communicator, bruck, {communicator.size()}, lengths, workspace,
-                      {.deadline = deadline});
+  sent += exchange::run_dense(communicator, bruck, {communicator.size()}, lengths, workspace,
+                              {.deadline = deadline})
+              .sent;
 
   std::vector<std::string> texts(ranks);
   std::vector<Buffer<std::byte>> rooms(ranks);
@@ -79,8 +80,9 @@ std::vector<std::string> gather_texts(comm::Communicator& communicator, const st
   }
   if (!mine.empty()) std::memcpy(rooms[me].data(), mine.data(), mine.size());
   for (std::size_t r = 0; r < ranks; ++r) {
-    if (r != me && !mine.empty())
-      tickets.push_back(communicator.send(static_cast<int>(r), 1, comm::region_of(rooms[me])));
+    if (r == me || mine.empty()) continue;
+    tickets.push_back(communicator.send(static_cast<int>(r), 1, comm::region_of(rooms[me])));
+    sent += Bytes{static_cast<std::int64_t>(mine.size())};
   }
   for (const auto ticket : tickets) communicator.wait(ticket, {.deadline = deadline, .place = {}});
   for (std::size_t r = 0; r < ranks; ++r) {
@@ -91,7 +93,8 @@ std::vector<std::string> gather_texts(comm::Communicator& communicator, const st
 
 void go_on_unless(comm::Communicator& communicator, const std::string& objection,
                   std::optional<Seconds> deadline) {
-  const auto objections = gather_texts(communicator, objection, deadline);
+  Bytes sent;
+  const auto objections = gather_texts(communicator, objection, deadline, sent);
   const auto first =
       std::ranges::find_if(objections, [](const std::string& text) { return !text.empty(); });
   if (first != objections.end())
@@ -101,7 +104,8 @@ void go_on_unless(comm::Communicator& communicator, const std::string& objection
 void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Seconds> deadline) {
   std::string text;
   for (const auto& [name, value] : mine) text += name + '\t' + value + '\n';
-  const auto texts = gather_texts(communicator, text, deadline);
+  Bytes sent;
+  const auto texts = gather_texts(communicator, text, deadline, sent);
   for (std::size_t r = 1; r < texts.size(); ++r) {
     if (texts[r] == texts[0]) continue;
     if (const auto why = difference(parse(texts[0]), parse(texts[r]), static_cast<int>(r)))
@@ -112,7 +116,8 @@ void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Se
 plan::CostTable slowest_costs(comm::Communicator& communicator, const plan::CostTable& mine,
                               std::optional<Seconds> deadline) {
   plan::CostTable slowest;
-  for (const std::string& text : gather_texts(communicator, plan::to_text(mine), deadline)) {
+  Bytes sent;
+  for (const std::string& text : gather_texts(communicator, plan::to_text(mine), deadline, sent)) {
     const plan::CostTable table = plan::parse_cost_table(text);
     for (std::size_t o = 0; o < plan::kOperationNames.size(); ++o) {
       const auto operation = static_cast<plan::Operation>(o);

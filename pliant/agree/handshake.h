@@ -20,10 +20,10 @@ using Facts =
 // Collective. Every rank throws the same Disagreement, or none does.
 void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Seconds> deadline);
 
-// Everybody's text, by rank. Collective.
+// Everybody's text, by rank. Collective. Adds the bytes that this rank sends to `sent`.
 [[nodiscard]] std::vector<std::string> gather_texts(comm::Communicator& communicator,
                                                     const std::string& mine,
-                                                    std::optional<Seconds> deadline);
+                                                    std::optional<Seconds> deadline, Bytes& sent);
 
 // Collective. If some rank has an objection (is not empty) every rank throws the first one, as
 // IoError.

@@ -16,9 +16,9 @@
 namespace pliant::comm {
 
 // Messages between two ranks with one tag arrive in the order they were sent. Tags go up to
-// kLargestTag on every backend.
+// kLargestTag on every backend: the largest that every MPI must allow.
 using Tag = std::uint32_t;
-inline constexpr Tag kLargestTag = (Tag{1} << 30) - 1;
+inline constexpr Tag kLargestTag = 32767;
 
 // Memory of a message. The communicator shares its ownership until the message is done, so that it
 // outlives an error that ends the caller. Without an owner the communicator works on a copy of its

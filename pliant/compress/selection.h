@@ -16,6 +16,9 @@ class Selection {
  public:
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
+  [[nodiscard]] std::size_t bytes() const {  // of its memory
+    return indices_.capacity() * sizeof(std::uint32_t) + values_.capacity() * sizeof(float);
+  }
   [[nodiscard]] std::span<const std::uint32_t> indices() const {
     return std::span(indices_).first(size_);
   }

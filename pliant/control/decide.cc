@@ -38,6 +38,36 @@ std::string describe(const model::Inputs& inputs) {
                      pliant::to_string(inputs.compute));
 }
 
+// A plan is looked at many times, so noise must not reach it once in a hundred looks: three
+// standard deviations.
+constexpr double kDoubts = 3;
+
+// The inputs with one of them off by so much, either way.
+std::vector<model::Inputs> within_uncertainty(const model::Inputs& inputs) {
+  std::vector<model::Inputs> all;
+  const auto vary = [&](double uncertainty, auto scale) {
+    if (uncertainty <= 0) return;
+    const double most = 1 + kDoubts * uncertainty;
+    for (const double factor : {most, 1 / most}) scale(all.emplace_back(inputs), factor);
+  };
+  const plan::Link& link = inputs.world.links.front();
+  vary(link.latency_uncertainty.value / std::max(link.latency.value, 1e-12),
+       [](model::Inputs& other, double factor) {
+         for (plan::Link& each : other.world.links) each.latency = factor * each.latency;
+       });
+  vary(link.seconds_per_byte_uncertainty / std::max(link.seconds_per_byte, 1e-18),
+       [](model::Inputs& other, double factor) {
+         for (plan::Link& each : other.world.links) each.seconds_per_byte *= factor;
+       });
+  vary(inputs.compute_uncertainty, [](model::Inputs& other, double factor) {
+    other.compute = factor * other.compute;
+    for (model::Bucket& bucket : other.buckets) bucket.ready = factor * bucket.ready;
+  });
+  vary(inputs.coding_uncertainty,
+       [](model::Inputs& other, double factor) { other.coding *= factor; });
+  return all;
+}
+
 // One call of decide().
 class Decider {
  public:
@@ -83,7 +113,7 @@ class Decider {
     if (!state_.in_force || inputs_.changed || state_.hysteresis.unsettled(inputs_.step))
       return true;
     return switch_is_possible_again() || warm_up_ended(options_, state_.last.step, inputs_.step) ||
-           ramp_is_open_again() || state_.trials.due(options_, inputs_.step) ||
+           ramp_is_open_again() || state_.trials.due(options_, inputs_) ||
            state_.last.moved(inputs_.model, options_.tolerance);
   }
 
@@ -91,6 +121,7 @@ class Decider {
   [[nodiscard]] bool switch_is_possible_again() const {
     const Hysteresis& hysteresis = state_.hysteresis;
     if (!hysteresis.rested(options_, inputs_.step)) return false;
+    if (hysteresis.doubtful()) return inputs_.step - state_.last.step >= options_.dwell_steps;
     return hysteresis.challenger || (state_.goal != state_.in_force &&
                                      state_.last.step < hysteresis.switched + options_.dwell_steps);
   }
@@ -148,8 +179,13 @@ class Decider {
       return;
     }
     const auto [ratio, word] = advantage_of(target, now, goal);
-    if (const auto why = state_.hysteresis.objection({target.plan, ratio, word, warm_up_ends},
-                                                     options_, inputs_.step)) {
+    const Hysteresis::Challenge challenge{.plan = target.plan,
+                                          .advantage = ratio,
+                                          .better = word,
+                                          .warm_up_ended = warm_up_ends,
+                                          .at_least = least_advantage(target, now, goal, ratio),
+                                          .doubt = doubt()};
+    if (const auto why = state_.hysteresis.objection(challenge, options_, inputs_.step)) {
       out_.reason = *why;
       return;
     }
@@ -179,6 +215,25 @@ class Decider {
     return whole > own ? Advantage{whole, "better"} : Advantage{own, "faster"};
   }
 
+  // If one of the inputs is off by three times its uncertainty, whichever speaks most against the
+  // target.
+  [[nodiscard]] double least_advantage(const Prediction& target, const Prediction& now,
+                                       const Prediction& goal, double least) const {
+    for (const model::Inputs& other : within_uncertainty(inputs_.model)) {
+      const auto predict = [&](const Prediction& each) {
+        return model::predict(each.plan, other, book_);
+      };
+      least = std::min(least, advantage_of(predict(target), predict(now), predict(goal)).ratio);
+    }
+    return least;
+  }
+
+  [[nodiscard]] std::string_view doubt() const {
+    return plan::too_fast_to_tell(inputs_.model.world.links.front())
+               ? "the network is too fast to tell"
+               : "timings vary too much to tell";
+  }
+
   void switch_to(const Prediction& target) {
     if (state_.in_force)
       state_.ramp.note_switch(state_.in_force->density, target.plan.density, options_,
@@ -190,7 +245,7 @@ class Decider {
   }
 
   void consider_trial(const Prediction& goal, const Evaluation& evaluation) {
-    if (!state_.trials.due(options_, inputs_.step) || state_.hysteresis.challenger ||
+    if (!state_.trials.due(options_, inputs_) || state_.hysteresis.challenger ||
         state_.hysteresis.unsettled(inputs_.step))
       return;
     const auto trial = state_.trials.pick(*state_.in_force, goal, evaluation, inputs_, options_);

@@ -36,8 +36,13 @@ std::optional<std::string> Hysteresis::objection(const Challenge& challenge, con
     drop_challenger();
     return fmt::format("{}; a switch needs more than {}", would_be, percent(least - 1));
   }
-  ++confirmed;
   challenger = challenge.plan;
+  if (challenge.at_least <= 1) {
+    confirmed = 0;
+    return fmt::format("{}, but it may also be {} slower: {}", would_be,
+                       percent(1 - challenge.at_least), challenge.doubt);
+  }
+  ++confirmed;
   if (protects && !rested(options, step))
     return fmt::format("{}, but the last switch was {} steps ago; a switch needs {}", would_be,
                        step - switched, options.dwell_steps);

@@ -17,7 +17,8 @@ struct Hysteresis {
   std::int64_t unsettled_until = -1;          // after a change of the network: until this step,
   int unsettled_for = 0;                      // and for as many more decisions
   std::optional<plan::Plan> challenger = {};  // a better plan that waits for confirmations
-  int confirmed = 0;                          // decisions in a row at which there was one
+  int confirmed = 0;                          // decisions in a row at which there was one, or 0 if
+                                              // it may be worse, as far as is known
 
   // At the beginning of every decision.
   void begin(bool network_changed, const Options& options, std::int64_t step);
@@ -29,13 +30,18 @@ struct Hysteresis {
 
   struct Challenge {
     const plan::Plan& plan;
-    double advantage;            // how many times better it is than the plan in force
-    std::string_view better;     // the word for it: "faster"
-    bool warm_up_ended = false;  // then hysteresis does not protect the plan in force
+    double advantage;             // how many times better it is than the plan in force
+    std::string_view better;      // the word for it: "faster"
+    bool warm_up_ended = false;   // then hysteresis does not protect the plan in force
+    double at_least = 2;          // the advantage if an input is off by three times its uncertainty
+    std::string_view doubt = {};  // why so little is known, for people
   };
   // Why the plan may not replace the one in force now, as one sentence; nullopt if it may.
   [[nodiscard]] std::optional<std::string> objection(const Challenge& challenge,
                                                      const Options& options, std::int64_t step);
+
+  // Whether the challenger waits for more to be known, not for confirmations.
+  [[nodiscard]] bool doubtful() const { return challenger && confirmed == 0; }
 
   void note_switch(std::int64_t step);
   void drop_challenger();

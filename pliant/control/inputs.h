@@ -14,6 +14,7 @@ struct Inputs {
   std::int64_t step = 0;     // training step from which on the plan will be in force
   model::Inputs model = {};  // for predictions
   bool changed = false;      // the network changed since the last decision
+  double noise = 0;          // of one timing: usual size of log(seen / predicted)
   // Step of the last timing of each correction; -1 = never.
   std::array<std::int64_t, plan::kCorrections> last_seen = never_seen();
   bool front = false;  // Decision::front is wanted of every evaluation; changes nothing else

@@ -5,42 +5,53 @@
 #include <cmath>
 
 namespace pliant::control {
+namespace {
 
-std::vector<double> numbers_of(const model::Inputs& inputs) {
+struct Number {
+  double value;
+  double uncertainty = 0;  // one standard deviation, relative
+};
+
+std::vector<Number> row_of(const model::Inputs& inputs) {
   const plan::Link link = model::worst_link(inputs.world);
-  std::vector<double> numbers = {link.latency.value,
-                                 link.seconds_per_byte,
-                                 inputs.compute.value,
-                                 static_cast<double>(inputs.world.size),
-                                 static_cast<double>(inputs.lanes),
-                                 static_cast<double>(inputs.buffers),
-                                 inputs.overlap.value_or(-1),
-                                 inputs.coding};
+  std::vector<Number> row = {
+      {link.latency.value, link.latency_uncertainty.value / std::max(link.latency.value, 1e-12)},
+      {link.seconds_per_byte,
+       link.seconds_per_byte_uncertainty / std::max(link.seconds_per_byte, 1e-18)},
+      {inputs.compute.value, inputs.compute_uncertainty},
+      {static_cast<double>(inputs.world.size)},
+      {static_cast<double>(inputs.lanes)},
+      {static_cast<double>(inputs.buffers)},
+      {inputs.overlap.value_or(-1)},
+      {inputs.coding, inputs.coding_uncertainty}};
   if (!all_equal(inputs.world.links)) {
     for (const plan::Link& each : inputs.world.links) {
-      numbers.push_back(each.latency.value);
-      numbers.push_back(each.seconds_per_byte);
+      row.push_back({each.latency.value});
+      row.push_back({each.seconds_per_byte});
     }
   }
-  for (const model::Bucket& bucket : inputs.buckets) numbers.push_back(bucket.ready.value);
-  for (const double factor : inputs.corrections.factors) numbers.push_back(factor);
+  for (const model::Bucket& bucket : inputs.buckets)
+    row.push_back({bucket.ready.value, inputs.compute_uncertainty});
+  for (const double factor : inputs.corrections.factors) row.push_back({factor});
+  return row;
+}
+
+}  // namespace
+
+std::vector<double> numbers_of(const model::Inputs& inputs) {
+  std::vector<double> numbers;
+  for (const Number& number : row_of(inputs)) numbers.push_back(number.value);
   return numbers;
 }
 
 bool LastEvaluation::moved(const model::Inputs& now, double tolerance) const {
-  const std::vector<double> numbers_now = numbers_of(now);
-  if (numbers_now.size() != numbers.size()) return true;
-  const plan::Link& link = now.world.links.front();
-  const double latency_noise =
-      2 * link.latency_uncertainty.value / std::max(link.latency.value, 1e-12);
-  const double byte_noise =
-      2 * link.seconds_per_byte_uncertainty / std::max(link.seconds_per_byte, 1e-18);
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const double a = numbers_now[i];
+  const std::vector<Number> row = row_of(now);
+  if (row.size() != numbers.size()) return true;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const double a = row[i].value;
     const double b = numbers[i];
-    const double noise = i == 0 ? latency_noise : i == 1 ? byte_noise : 0;
-    if (std::abs(a - b) > std::max(tolerance, noise) * std::max(std::abs(a), std::abs(b)))
-      return true;
+    const double least = std::max(tolerance, 2 * row[i].uncertainty);
+    if (std::abs(a - b) > least * std::max(std::abs(a), std::abs(b))) return true;
   }
   return false;
 }

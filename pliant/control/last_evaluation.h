@@ -17,8 +17,8 @@ struct LastEvaluation {
   std::vector<double> numbers = {};  // numbers_of its inputs
   std::int64_t step = -1;            // -1 = nothing was evaluated yet
 
-  // Whether one number moved by more than `tolerance`, relative. A link must also move by more than
-  // twice its uncertainty.
+  // Whether one number moved by more than `tolerance`, relative. Links, compute and coding must
+  // also move by more than twice their uncertainty.
   [[nodiscard]] bool moved(const model::Inputs& now, double tolerance) const;
   bool operator==(const LastEvaluation&) const = default;
 };

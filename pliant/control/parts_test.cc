@@ -13,8 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-PinnedPlan pinned(const char* pins, WarmUp warm_up = WarmUp::kNone, std::int64_t rounds = 0) {
-  return {plan::parse_pins(pins), warm_up, rounds};
+PinnedPlan pinned(const char* pins, WarmUp warm_up = WarmUp::kNone, std::int64_t steps = 0) {
+  return {plan::parse_pins(pins), warm_up, steps};
 }
 
 TEST(PinnedPlan, IsInForceInEveryRound) {
@@ -33,9 +33,19 @@ TEST(PinnedPlan, FillsInWhatIsNotPinned) {
 
 TEST(PinnedPlan, WarmsUpDense) {
   const PinnedPlan plan = pinned("updates every=2 late=1 srs density=1%", WarmUp::kDense, 10);
-  EXPECT_EQ(plan.at(9).plan, plan::parse_plan("updates every=2 late=1 dense"));
-  EXPECT_EQ(plan.at(9).reason, "warm-up: dense for the first 10 rounds");
-  EXPECT_EQ(plan.at(10).plan.scheme, plan::Scheme::kSrs);
+  EXPECT_EQ(plan.at(4).plan, plan::parse_plan("updates every=2 late=1 dense"));
+  EXPECT_EQ(plan.at(4).reason, "warm-up: dense for the first 10 steps");
+  EXPECT_EQ(plan.at(5).plan.scheme, plan::Scheme::kSrs);
+}
+
+TEST(PinnedPlan, CountsStepsOfWarmUpNotExchanges) {
+  const char* rare = "updates every=8 union density=1%";
+  EXPECT_EQ(pinned(rare, WarmUp::kDense, 8).at(0).plan.scheme, plan::Scheme::kDense);
+  EXPECT_EQ(pinned(rare, WarmUp::kDense, 8).at(1).plan.scheme, plan::Scheme::kUnion);
+  EXPECT_EQ(pinned(rare, WarmUp::kRamp, 80).at(9).plan.density, 0.03);
+  EXPECT_EQ(pinned(rare, WarmUp::kRamp, 80).at(10).plan.density, 0.01);
+  EXPECT_EQ(pinned("gradients union density=1%", WarmUp::kDense, 8).at(7).plan.scheme,
+            plan::Scheme::kDense);
 }
 
 TEST(PinnedPlan, RampsDownNeverUp) {
@@ -49,7 +59,7 @@ TEST(PinnedPlan, RampsDownNeverUp) {
     last = density;
   }
   EXPECT_EQ(last, 0.01);
-  EXPECT_EQ(plan.at(59).reason, "warm-up: density falls to 1% within 60 rounds");
+  EXPECT_EQ(plan.at(59).reason, "warm-up: density falls to 1% within 60 steps");
 }
 
 TEST(PinnedPlan, OfADensePlanNeedsNoWarmUp) {
@@ -128,14 +138,35 @@ TEST(Hysteresis, DoesNotProtectAPlanFromAChangedNetworkOrWarmUp) {
   EXPECT_TRUE(after_warm_up.objection({plan, 1, "faster", true}, options, 100));
 }
 
+TEST(Hysteresis, KeepsThePlanWhileItIsNotKnownWhichIsBetter) {
+  const Options options;
+  const plan::Plan plan = plan::parse_plan("gradients union density=1%");
+  Hysteresis hysteresis{.switched = 0};
+  const Hysteresis::Challenge challenge{.plan = plan,
+                                        .advantage = 2,
+                                        .better = "faster",
+                                        .at_least = 0.7,
+                                        .doubt = "the network is too fast to tell"};
+  for (int decision = 0; decision < 10; ++decision) {
+    const auto why = hysteresis.objection(challenge, options, 100 + decision);
+    ASSERT_TRUE(why);
+    EXPECT_THAT(*why,
+                HasSubstr("would be 100 % faster, but it may also be 30 % slower: the network "
+                          "is too fast to tell"));
+    EXPECT_TRUE(hysteresis.doubtful());
+  }
+  EXPECT_FALSE(hysteresis.objection({plan, 2, "faster"}, options, 110)) << "now it is known";
+}
+
 TEST(Trials, AreDueWhenSomethingMayBeStale) {
   const Options options;
   Trials trials;
-  EXPECT_FALSE(trials.due(options, options.stale_steps - 1));
-  EXPECT_TRUE(trials.due(options, options.stale_steps));
+  EXPECT_FALSE(trials.due(options, {.step = options.stale_steps - 1}));
+  EXPECT_TRUE(trials.due(options, {.step = options.stale_steps}));
   trials.next_trial = 5'000;
-  EXPECT_FALSE(trials.due(options, 4'999));
-  EXPECT_TRUE(trials.due(options, 5'000));
+  EXPECT_FALSE(trials.due(options, {.step = 4'999}));
+  EXPECT_TRUE(trials.due(options, {.step = 5'000}));
+  EXPECT_FALSE(trials.due(options, {.step = 5'000, .noise = 1})) << "it would teach nothing";
 }
 
 TEST(Trials, PickAPlanThatIsNearlyAsFastAndWasNeverTimed) {

@@ -15,7 +15,7 @@ namespace pliant::control {
 class PinnedPlan {
  public:
   // Parts that are not pinned take their usual values.
-  PinnedPlan(const plan::Pins& pins, WarmUp warm_up, std::int64_t warm_up_rounds);
+  PinnedPlan(const plan::Pins& pins, WarmUp warm_up, std::int64_t warm_up_steps);
 
   struct Now {
     plan::Plan plan;
@@ -27,7 +27,7 @@ class PinnedPlan {
   plan::Plan plan_;
   std::string reason_;
   WarmUp warm_up_;
-  std::int64_t warm_up_rounds_;
+  std::int64_t warm_up_steps_;
 };
 
 }  // namespace pliant::control

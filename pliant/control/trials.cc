@@ -17,8 +17,9 @@ bool same_rhythm(const Plan& a, const Plan& b) {
 
 }  // namespace
 
-bool Trials::due(const Options& options, std::int64_t step) const {
-  return !warming_up(options, step) && step >= std::max(next_trial, options.stale_steps);
+bool Trials::due(const Options& options, const Inputs& inputs) const {
+  return inputs.noise < kMostNoise && !warming_up(options, inputs.step) &&
+         inputs.step >= std::max(next_trial, options.stale_steps);
 }
 
 std::optional<Trials::Trial> Trials::pick(const Plan& in_force, const Prediction& goal,

@@ -15,7 +15,9 @@ struct Trials {
   std::optional<plan::Plan> after_trial = {};  // the plan to return to, while a trial runs
   std::int64_t next_trial = 0;                 // no trial before this step
 
-  [[nodiscard]] bool due(const Options& options, std::int64_t step) const;
+  // Where timings vary by half and more, the one of a trial would teach nothing.
+  static constexpr double kMostNoise = 0.5;
+  [[nodiscard]] bool due(const Options& options, const Inputs& inputs) const;
 
   struct Trial {
     model::Prediction prediction;

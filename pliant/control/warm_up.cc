@@ -33,15 +33,15 @@ std::vector<double> rungs_above(double target) {
 
 }  // namespace
 
-std::optional<Plan> scheduled_warm_up(const Plan& plan, WarmUp how, std::int64_t rounds,
-                                      std::uint64_t round) {
-  const auto all = static_cast<std::uint64_t>(std::max<std::int64_t>(rounds, 0));
-  if (how == WarmUp::kNone || plan.scheme == plan::Scheme::kDense || round >= all)
+std::optional<Plan> scheduled_warm_up(const Plan& plan, WarmUp how, std::int64_t steps,
+                                      std::uint64_t step) {
+  const auto all = static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 0));
+  if (how == WarmUp::kNone || plan.scheme == plan::Scheme::kDense || step >= all)
     return std::nullopt;
   if (how == WarmUp::kDense) return dense_like(plan);
   const std::vector<double> rungs = rungs_above(plan.density);
   Plan denser = plan;
-  if (!rungs.empty()) denser.density = rungs[static_cast<std::size_t>(round * rungs.size() / all)];
+  if (!rungs.empty()) denser.density = rungs[static_cast<std::size_t>(step * rungs.size() / all)];
   return denser;
 }
 

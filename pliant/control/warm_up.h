@@ -12,9 +12,9 @@ namespace pliant::control {
 
 // -- of a pinned plan: by a schedule --
 
-// The plan of this round on the way to `plan`; nullopt from round `rounds` on.
+// The plan after `step` steps on the way to `plan`; nullopt from `steps` on.
 [[nodiscard]] std::optional<plan::Plan> scheduled_warm_up(const plan::Plan& plan, WarmUp how,
-                                                          std::int64_t rounds, std::uint64_t round);
+                                                          std::int64_t steps, std::uint64_t step);
 
 // -- of a plan that is chosen: by predictions --
 

@@ -14,7 +14,7 @@
 namespace pliant::engine {
 namespace {
 
-// Exchanges use the numbers of their groups.
+// Exchanges use smaller tags.
 constexpr comm::Tag kRecordTag = comm::kLargestTag;
 
 std::vector<std::size_t> sizes_of(const std::vector<Parameter>& parameters) {
@@ -113,6 +113,17 @@ void Parts::set_plan(const plan::Pins& pins) {
   if (network) rounds.planner().set_network(network);
 }
 
+plan::Kind Parts::next_kind() {
+  if (!leaves_gradients || gradients.step_is_open()) return kind;
+  leaves_gradients = false;
+  gradients.wait();
+  if (gradients.has_residual() || services.failure.get()) return kind;
+  gradients.forget_timing();
+  if (updates != nullptr) updates->forget_base();
+  kind = plan::Kind::kUpdates;
+  return kind;
+}
+
 UpdateExchange& Parts::make_updates() {
   if (updates == nullptr) {
     updates = std::make_unique<UpdateExchange>(services, options, common_share,
@@ -133,7 +144,7 @@ Engine::Engine(Communicators communicators, std::vector<Parameter> parameters, O
 
 Engine::~Engine() { close(); }
 
-plan::Kind Engine::kind() const { return parts_->kind; }
+plan::Kind Engine::kind() const { return parts_->next_kind(); }
 
 plan::Plan Engine::plan() const { return parts_->rounds.plan(); }
 
@@ -157,6 +168,7 @@ Summary Engine::summary() const {
   summary.control_sent = control.sent;
   summary.control_time = control.took;
   summary.sent += control.sent;
+  if (const auto link = parts.rounds.planner().link()) summary.network = plan::describe(*link);
   parts.gradients.count_memory(summary.memory);
   if (parts.updates != nullptr) parts.updates->count_memory(summary.memory);
   return summary;
@@ -167,7 +179,8 @@ State Engine::state() const {
   Parts& parts = *parts_;
   State state;
   parts.rounds.write(state);
-  if (parts.kind == plan::Kind::kUpdates && parts.updates != nullptr && parts.updates->based()) {
+  if (parts.next_kind() == plan::Kind::kUpdates && parts.updates != nullptr &&
+      parts.updates->based()) {
     state.updates = true;
     state.units = parts.gradients.groups().units();
     state.own_steps = parts.own_steps.completed;
@@ -204,6 +217,7 @@ void Engine::restore(const State& state) {
   parts.rounds.restore(state);
   parts.common_share.restore(state.common_share);
   parts.kind = state.kind;
+  parts.leaves_gradients = false;
 }
 
 void Engine::close() {
@@ -233,6 +247,11 @@ void Notes::phase(std::string_view name) { parts_.services.observer.phase(name);
 
 void Notes::message(Severity severity, std::string_view text) {
   parts_.services.observer.message(severity, text);
+}
+
+void Notes::count_sent(Bytes bytes) {
+  parts_.services.tallies.add_sent(bytes);
+  parts_.services.observer.sent_beside(bytes);
 }
 
 std::string Notes::latest() const { return parts_.services.observer.latest(); }

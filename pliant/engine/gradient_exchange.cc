@@ -13,10 +13,10 @@
 namespace pliant::engine {
 namespace {
 
-// DDP cuts its buckets anew after the first step, by the order in which gradients became ready: the
-// second step's are the ones that stay. Until then each step is exchanged as it was cut, once all
-// of it is there.
-constexpr std::uint64_t kLastAdopted = 1;
+// DDP cuts its buckets anew after its first step of gradients, by the order in which they became
+// ready: the second step's are the ones that stay. Until then each step is exchanged as it was cut,
+// once all of it is there.
+constexpr int kAdoptedSteps = 2;
 
 double norm_of(std::span<const std::span<float>> pieces) {
   double energy = 0;
@@ -31,6 +31,7 @@ GradientExchange::GradientExchange(Services& services, const Options& options,
     : services_(services),
       options_(options),
       groups_(std::move(parameter_sizes)),
+      to_adopt_(kAdoptedSteps),
       clip_norm_(options.clip_norm) {}
 
 GradientExchange::~GradientExchange() = default;
@@ -89,7 +90,7 @@ bool GradientExchange::submit(Submission submission) {
   if (arrived.empty()) return false;
   const bool last = step->submitted == groups_.sizes().size();
   if (last) previous_ = std::exchange(step_, nullptr);
-  if (adopting_) {
+  if (to_adopt_ > 0) {
     if (!last) return false;
     adopt_units(*step);
     arrived.resize(groups_.sizes().size());
@@ -139,7 +140,7 @@ void GradientExchange::adopt_units(GradientStep& step) {
     prepare(step);
   }
   if (clip_norm_ > 0) step.norm = norm_of(step.pieces);
-  adopting_ = step.round.number < kLastAdopted;
+  --to_adopt_;
 }
 
 void GradientExchange::dispatch(const std::shared_ptr<GradientStep>& step, std::size_t group) {
@@ -287,6 +288,8 @@ void GradientExchange::record(GradientStep& step, const Job& job, const exchange
   const std::lock_guard lock(shared.mutex);
   shared.results[job.group] = {report.updated_fraction, report.aggregate_gain};
   shared.voids[job.group] = report.is_void;
+  shared.scratch += groups_[job.group].scratch_bytes();
+  shared.held = std::max(shared.held, report.held);
   agree::Record& record = shared.record;
   record.wire[std::min(job.group, agree::kRecordTimes - 1)] +=
       static_cast<float>(report.wire.value);
@@ -371,6 +374,8 @@ void GradientExchange::finish(GradientStep& step) {
     result.gain += share * shared.results[g].gain;
   }
   last_result_ = result;
+  scratch_ = shared.scratch;
+  held_ = shared.held * std::min(groups_.count(), services_.lanes.size());
   services_.observer.landed(step.round.number,
                             {std::max(0.0, (shared.landed - step.last_submitted).value)});
   if (services_.failure.get() == nullptr) services_.post(shared.record);
@@ -380,7 +385,8 @@ void GradientExchange::finish(GradientStep& step) {
 
 void GradientExchange::count_memory(Memory& memory) const {
   memory.residual += groups_.residual().size_bytes();
-  memory.scratch += groups_.scratch_bytes();
+  memory.in_flight += held_;
+  memory.scratch += scratch_;
 }
 
 void GradientExchange::rescale(double factor) {
@@ -398,6 +404,7 @@ void GradientExchange::forget_timing() {
   wait();
   previous_.reset();
   last_result_.reset();
+  held_ = 0;
 }
 
 void GradientExchange::write(State& state) const {
@@ -409,7 +416,9 @@ void GradientExchange::write(State& state) const {
 void GradientExchange::read(const State& state) {
   wait();
   groups_.read(state);
-  adopting_ = state.step <= kLastAdopted;
+  // Units that an engine begins with were not adopted.
+  const bool adopted = groups_.units() != default_units(groups_.sizes());
+  to_adopt_ = adopted && state.step >= kAdoptedSteps ? 0 : kAdoptedSteps;
   exchanges_ = state.exchanges;
   unsent_ = true;
   last_norm_ = state.last_norm;

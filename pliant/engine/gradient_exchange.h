@@ -7,6 +7,7 @@
 // average and write it where the pieces came from.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -38,6 +39,8 @@ class GradientExchange {
   [[nodiscard]] const GradientGroups& groups() const { return groups_; }
   // Result of the last step; nullopt if there was none.
   [[nodiscard]] const std::optional<planner::Result>& last_result() const { return last_result_; }
+  // Whether some rank's residual may not be zero; all ranks think alike. Nothing may be under way.
+  [[nodiscard]] bool has_residual() const { return unsent_; }
   void count_memory(Memory& memory) const;
 
   void rescale(double factor);
@@ -81,12 +84,15 @@ class GradientExchange {
   std::uint64_t exchanges_ = 0;             // dispatched, ever
   std::uint64_t turns_ = 0;                 // dispatched by this engine
   Turnstile wire_;
-  bool unsent_ = false;   // some rank's residual may not be zero; all ranks think alike
-  bool adopting_ = true;  // units are taken from the caller's buckets, once
+  bool unsent_ = false;  // has_residual()
+  int to_adopt_;         // coming steps whose units are taken from the caller's buckets
   double clip_norm_;
   double last_norm_ = 0;  // of the last step that was finite
   std::optional<planner::Result> last_result_;
   Seconds begin_;  // of the last step
+  // Bytes, of the last step that is done. Any thread may ask while lanes work.
+  std::atomic<std::size_t> scratch_ = 0;
+  std::atomic<std::size_t> held_ = 0;
 };
 
 }  // namespace pliant::engine

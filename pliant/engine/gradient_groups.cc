@@ -73,11 +73,8 @@ std::span<float> GradientGroups::residual_of(int parameter) const {
   return residual_.span().subspan(place.begin, place.count);
 }
 
-std::size_t GradientGroups::scratch_bytes() const {
-  std::size_t bytes = 0;
-  for (const GradientGroup& group : groups_)
-    bytes += group.assembled.size() * sizeof(float) + group.residual->scratch_bytes();
-  return bytes;
+std::size_t GradientGroup::scratch_bytes() const {
+  return assembled.size() * sizeof(float) + residual->scratch_bytes();
 }
 
 void GradientGroups::write(State& state) const {

@@ -20,6 +20,7 @@ struct GradientGroup {
   std::vector<int> parameters;
   std::unique_ptr<exchange::ResidualGroup> residual;
   Buffer<float> assembled;  // where pieces that do not lie side by side are put
+  [[nodiscard]] std::size_t scratch_bytes() const;
 };
 
 class GradientGroups {
@@ -41,7 +42,6 @@ class GradientGroups {
   [[nodiscard]] std::string identity() const;  // of the units, for ranks to compare
   [[nodiscard]] std::span<float> residual() const { return residual_.span(); }
   [[nodiscard]] std::span<float> residual_of(int parameter) const;
-  [[nodiscard]] std::size_t scratch_bytes() const;
 
   void write(State& state) const;
   // Throws ContractError that names what does not fit; nothing has changed then.

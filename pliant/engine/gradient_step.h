@@ -66,6 +66,8 @@ struct GradientStep {
     std::vector<double> energies;          // of the gradient, by group, for clip_norm
     std::vector<bool> voids;               // by group
     std::vector<planner::Result> results;  // by group
+    std::size_t scratch = 0;               // bytes of all groups
+    std::size_t held = 0;                  // bytes of the group that held most
     Seconds landed;
     agree::Record record;
   } shared;

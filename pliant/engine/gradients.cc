@@ -12,7 +12,7 @@ namespace pliant::engine {
 void Gradients::begin_step() {
   require(!parts_.closed, "engine: it is closed");
   const bool is_open = parts_.gradients.step_is_open();
-  require(parts_.kind == plan::Kind::kGradients || is_open,
+  require(is_open || parts_.next_kind() == plan::Kind::kGradients,
           "engine: gradients were submitted under a plan of kind updates");
   parts_.services.failure.check();
   if (!is_open) open_step();
@@ -32,9 +32,7 @@ void Gradients::open_step() {
   services.observer.send_round(round.number, round.plan, round.plan_version,
                                [&] { return rounds.planner().outlook(round.plan); });
   exchange.begin_step(round);
-  if (!round.changes_kind) return;
-  if (parts_.updates != nullptr) parts_.updates->forget_base();
-  parts_.kind = plan::Kind::kUpdates;  // from the next backward on
+  parts_.leaves_gradients = round.changes_kind;
 }
 
 void Gradients::submit(Submission submission) {

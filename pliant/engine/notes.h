@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "pliant/common/log.h"
+#include "pliant/common/units.h"
 
 namespace pliant::engine {
 
@@ -22,6 +23,8 @@ class Notes {
   void note(std::span<const std::pair<std::string, double>> values);
   void phase(std::string_view name);  // from the next step on
   void message(Severity severity, std::string_view text);
+  // Bytes that this rank sent in collectives of the caller's own: summary and log include them.
+  void count_sent(Bytes bytes);
   // The last step that is complete, and sums over all that are, as one JSON object. Empty unless
   // there is a log or RunLogOptions::watched.
   [[nodiscard]] std::string latest() const;

@@ -25,6 +25,9 @@ struct Parts {
   // Throws the failure if there was one, or ContractError if the engine is closed.
   void check_open() const;
   void set_plan(const plan::Pins& pins);
+  // The kind of the next step. Waits for a step that changes it: if that was void, the residual is
+  // still of the old kind, which stays.
+  [[nodiscard]] plan::Kind next_kind();
   // Made when a plan first asks for it: it needs memory.
   UpdateExchange& make_updates();
 
@@ -38,10 +41,11 @@ struct Parts {
   CommonShare common_share;
   std::unique_ptr<UpdateExchange> updates;
   std::optional<plan::Link> network;         // set by the user
-  plan::Kind kind = plan::Kind::kGradients;  // of the next step
-  struct {                                   // updates
-    std::uint64_t completed = 0;             // by this rank's optimizer
-    std::uint64_t next_exchange = 0;         // the step that sends next
+  plan::Kind kind = plan::Kind::kGradients;  // of the next step: next_kind()
+  bool leaves_gradients = false;      // the last step of gradients that was opened changes the kind
+  struct {                            // updates
+    std::uint64_t completed = 0;      // by this rank's optimizer
+    std::uint64_t next_exchange = 0;  // the step that sends next
   } own_steps;
   std::uint32_t rates = 0;  // a hash of this rank's learning rates
   bool closed = false;

@@ -16,7 +16,7 @@ namespace pliant::engine {
 struct Memory {
   std::size_t residual = 0;
   std::size_t base = 0;       // updates
-  std::size_t in_flight = 0;  // updates: own parts and results under way
+  std::size_t in_flight = 0;  // own parts and results of exchanges under way, at least one
   std::size_t scratch = 0;    // payloads and receive buffers
 };
 
@@ -36,6 +36,7 @@ struct Summary {
   double gain = 1;
   double lengthening = 1;  // Updates::step_scale()
   Memory memory;
+  std::string network;                 // as measured, for people; empty before the first timing
   std::vector<std::string> decisions;  // the last few, oldest first
 };
 

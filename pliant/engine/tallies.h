@@ -25,6 +25,11 @@ class Tallies {
     const std::lock_guard lock(mutex_);
     add_costs(report);
   }
+  // Outside exchanges.
+  void add_sent(Bytes bytes) {
+    const std::lock_guard lock(mutex_);
+    sent_ += bytes;
+  }
   void write(Summary& summary) const {
     const std::lock_guard lock(mutex_);
     summary.exchanges = exchanges_;

@@ -80,6 +80,7 @@ void UpdateExchange::forget_base() {
   based_ = false;
   aside_.clear();
   timing_ = {};
+  held_ = 0;
   hashes_.clear();
 }
 
@@ -287,6 +288,7 @@ exchange::Report UpdateExchange::land(const ModelTensors& model) {
     buffers_.land(model.buffers, buffers_.reference.span(), flight->sending.late());
   }
   if (!report.is_void) remember_sent(flight->sending.round.plan);
+  held_ = report.held + beside.held;
   services_.tallies.add(report);
   services_.tallies.add_beside(beside);
   if (flight->begin) this->report(*flight, report, beside);
@@ -401,10 +403,7 @@ void UpdateExchange::read(const State& state) {
 void UpdateExchange::count_memory(Memory& memory) const {
   memory.residual += parameters_.residual.span().size_bytes();
   memory.base = parameters_.base.span().size_bytes();
-  for (const auto& flight : in_flight_) {
-    if (flight->sending.round.plan.scheme == plan::Scheme::kDense)
-      memory.in_flight += 2 * parameters_.base.span().size_bytes();
-  }
+  memory.in_flight = held_ * std::max<std::size_t>(1, in_flight_.size());
   memory.scratch += parameters_.scratch_bytes() + buffers_.scratch_bytes() + sent_.size() / 8;
 }
 

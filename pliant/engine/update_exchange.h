@@ -92,6 +92,7 @@ class UpdateExchange {
   std::vector<std::vector<float>> aside_;  // progress of parameters and buffers, if laid aside
   std::vector<bool> sent_;                 // by entry; empty: nothing to clear
   std::uint64_t launched_ = 0;             // by this engine
+  std::size_t held_ = 0;                   // bytes that the last exchange held until it landed
   std::map<std::uint64_t, std::uint32_t> hashes_;  // of the base, by the round that had just landed
   struct Timing {  // of the training thread, since the last exchange was sent
     std::optional<Seconds> last_sending;

@@ -28,7 +28,7 @@ bool Updates::has_base() const { return parts_.updates != nullptr && parts_.upda
 
 Stepped Updates::step(const ModelTensors& model) {
   parts_.check_open();
-  if (parts_.kind != plan::Kind::kUpdates) return {};
+  if (parts_.next_kind() != plan::Kind::kUpdates) return {};
   if (!has_base()) {
     rebase(model);
     return {};
@@ -99,7 +99,7 @@ void Updates::land_all(const ModelTensors& model) {
 // been one that changes the kind, on all ranks.
 bool Updates::exchange_until_all_are_here(const ModelTensors& model) {
   parts_.services.failure.check();
-  if (parts_.kind != plan::Kind::kUpdates) {
+  if (parts_.next_kind() != plan::Kind::kUpdates) {
     Gradients(parts_).end_step();
     return false;
   }
@@ -119,7 +119,7 @@ void Updates::settle(const ModelTensors& model) {
 
 void Updates::settle_keeping_progress(const ModelTensors& model) {
   parts_.services.failure.check();
-  if (parts_.kind == plan::Kind::kUpdates && has_base()) parts_.updates->set_aside(model);
+  if (parts_.next_kind() == plan::Kind::kUpdates && has_base()) parts_.updates->set_aside(model);
   try {
     if (!exchange_until_all_are_here(model)) return;
     parts_.updates->return_to_base(model);
@@ -131,7 +131,7 @@ void Updates::settle_keeping_progress(const ModelTensors& model) {
 }
 
 void Updates::rebase(const ModelTensors& model) {
-  if (parts_.kind != plan::Kind::kUpdates) return;  // gradients have no base
+  if (parts_.next_kind() != plan::Kind::kUpdates) return;  // gradients have no base
   parts_.make_updates().rebase(model);
   parts_.services.observer.give_up_landings();
   parts_.own_steps.completed = 0;
@@ -154,7 +154,7 @@ void Updates::clear_at_sent(Tensors tensors) const {
 
 double Updates::step_scale() const {
   const int ranks = parts_.services.ranks();
-  if (parts_.kind != plan::Kind::kUpdates || !parts_.options.adam || ranks == 1) return 1;
+  if (parts_.next_kind() != plan::Kind::kUpdates || !parts_.options.adam || ranks == 1) return 1;
   return std::pow(parts_.common_share.lengthening(ranks), parts_.options.lengthen);
 }
 

@@ -355,6 +355,39 @@ TEST(Updates, AKindThatIsLeftBeforeItsFirstExchangeIsLeftWhole) {
   });
 }
 
+// A frame such as DDP cuts its buckets anew after its first step of gradients, whenever that comes.
+TEST(Updates, GradientsAfterUpdatesAdoptTheBucketsThatStay) {
+  const Units first = {{4, 3}, {2, 1, 0}};
+  const Units stays = {{4}, {0, 2}, {3, 1}};
+  for (const bool resumed : {false, true}) {
+    run_engines("buckets after updates", 2, 1, [&](int rank, Communicators communicators) {
+      Engine engine(std::move(communicators), named("p", kSizes),
+                    options("updates every=1 late=0 dense"));
+      Worker worker(rank);
+      worker.buffers.clear();
+      engine.rebase(worker.model());
+      for (std::uint64_t step = 0; step < 5; ++step) {
+        worker.optimize(step);
+        engine.step(worker.model());
+      }
+      if (resumed) engine.restore(engine.state());
+      engine.set_plan(plan::parse_pins("gradients dense"));
+      engine.step(worker.model());
+      ASSERT_EQ(engine.kind(), plan::Kind::kGradients);
+      for (int step = 0; step < 4; ++step) {
+        for (const auto& bucket : step == 0 ? first : stays) {
+          Submission submission;
+          for (const int p : bucket)
+            submission.pieces.push_back({p, worker.parameters[static_cast<std::size_t>(p)]});
+          engine.gradients().submit(std::move(submission));
+        }
+        engine.gradients().end_step();
+      }
+      EXPECT_EQ(engine.state().units, stays);
+    });
+  }
+}
+
 TEST(Updates, AStateFromBeforeTheBaseKeepsItsKind) {
   run_engines("an early state", 2, 1, [&](int rank, Communicators communicators) {
     Engine engine(std::move(communicators), named("p", kSizes),
@@ -526,6 +559,41 @@ TEST(Updates, AVoidFlushLosesNothing) {
       EXPECT_EQ(engine.summary().voids, 1U);
       EXPECT_NEAR(table.total(rank, sum(worker.parameters)), mean, 0.05) << how;
       bases.compare(0, worker.parameters);
+    });
+  }
+}
+
+// The same on the way from gradients: a residual of gradients must not wait for their return.
+TEST(Updates, AVoidStepOfGradientsDoesNotChangeTheKind) {
+  Table table(2);
+  for (const int lanes : {0, 2}) {
+    run_engines("a void flush of gradients", 2, lanes, [&](int rank, Communicators communicators) {
+      Engine engine(std::move(communicators), named("p", kSizes),
+                    options("gradients union density=5% fuse=bucket"));
+      Worker worker(rank);
+      worker.buffers.clear();
+      const auto average = [&](float special) {
+        Worker gradient(rank);
+        gradient.optimize(static_cast<std::uint64_t>(rank));
+        gradient.parameters[2][5] += special;
+        engine.average(gradient.model().parameters);
+        return sum(gradient.parameters);
+      };
+      for (int step = 0; step < 4; ++step) average(0);
+      EXPECT_NE(table.total(rank, sum(engine.state().residual)), 0);
+      engine.set_plan(plan::parse_pins("updates every=1 late=0 dense"));
+      average(rank == 1 ? std::numeric_limits<float>::quiet_NaN() : 0);
+      EXPECT_EQ(engine.kind(), plan::Kind::kGradients) << "nothing was flushed";
+      EXPECT_FALSE(engine.step(worker.model()).sent);
+      const double unsent = table.total(rank, sum(engine.state().residual));
+      Worker contributes(rank);
+      contributes.optimize(static_cast<std::uint64_t>(rank));
+      const double contributed = table.total(rank, sum(contributes.parameters));
+      EXPECT_NEAR(2 * average(0), unsent + contributed, 0.05);
+      EXPECT_EQ(sum(engine.state().residual), 0);
+      EXPECT_EQ(engine.kind(), plan::Kind::kUpdates);
+      engine.rebase(worker.model());
+      EXPECT_TRUE(engine.step(worker.model()).sent);
     });
   }
 }

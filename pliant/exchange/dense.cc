@@ -19,6 +19,13 @@ bool all_finite(std::span<const float> values) {
   return std::ranges::all_of(values, [](float value) { return value - value == 0; });
 }
 
+// What a rank sends in the backend's own all-reduce, which does not say: the least that any
+// all-reduce of that many bytes can send, and what a ring does.
+Bytes sent_by_all_reduce(std::size_t bytes, int ranks) {
+  return {static_cast<std::int64_t>(2 * bytes * static_cast<std::size_t>(ranks - 1) /
+                                    static_cast<std::size_t>(ranks))};
+}
+
 // f32 is multiplied by 1/N before it is summed: so does DDP, and so the two agree bit for bit at
 // every N. A lossy code is summed first, since a rounding error banked in units of 1/N would have
 // to be multiplied by N.
@@ -48,7 +55,7 @@ class DenseFlight final : public Flight {
     const plan::AllReduce reduce = terms_.plan.reduce;
     if (reduce == plan::AllReduce::kBackend && communicator.capabilities().own_all_reduce) {
       report_.traffic = {.entered = communicator.now(),
-                         .sent = {static_cast<std::int64_t>(work_.size_bytes())},
+                         .sent = sent_by_all_reduce(work_.size_bytes(), ranks_),
                          .messages = 1};
       communicator.all_reduce(
           floats_, {.deadline = terms_.deadline, .place = {.plan_version = terms_.plan_version}});
@@ -104,6 +111,11 @@ class DenseFlight final : public Flight {
       put_back_at(i, banked_[i]);
       group_.residual_used = true;
     }
+  }
+
+  [[nodiscard]] std::size_t held() const override {
+    const std::size_t own_work = updates() ? work_.size() : 0;  // gradients are summed in place
+    return (own_work + own_.capacity() + banked_.capacity()) * sizeof(float);
   }
 
  private:

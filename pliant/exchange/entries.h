@@ -2,7 +2,9 @@
 // Entries of a span: sorted indices and their values, as they come out of a payload.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "pliant/compress/payload.h"
@@ -14,6 +16,9 @@ struct Entries {
   std::vector<float> values;
 
   [[nodiscard]] std::size_t size() const { return indices.size(); }
+  [[nodiscard]] std::size_t bytes() const {
+    return indices.capacity() * sizeof(std::uint32_t) + values.capacity() * sizeof(float);
+  }
   void push(std::uint32_t index, float value) {
     indices.push_back(index);
     values.push_back(value);
@@ -23,6 +28,12 @@ struct Entries {
     values.clear();
   }
 };
+
+[[nodiscard]] inline std::size_t bytes_of(std::span<const Entries> parts) {
+  std::size_t bytes = 0;
+  for (const Entries& part : parts) bytes += part.bytes();
+  return bytes;
+}
 
 // Throws CorruptPayload.
 [[nodiscard]] inline Entries decode(const compress::Opened& opened) {

@@ -25,6 +25,7 @@ Flight::~Flight() { group_.give_back(std::move(workspace_)); }
 Report Flight::land(std::span<float> out) {
   require(out.size() == group_.size(), "exchange: a result of {} for a group of {}", out.size(),
           group_.size());
+  report_.held = held();
   if (!status_.non_finite) write_average(out);
   report_.is_void = status_.non_finite;
   if (report_.is_void) {
@@ -54,8 +55,12 @@ compress::Envelope Flight::envelope() const {
           .codes = {terms_.plan.indices, terms_.plan.values}};
 }
 
+// Groups far apart may share a tag: a communicator carries one exchange at a time. The largest tag
+// is left to control records.
 RunOptions Flight::run_options() const {
-  return {.tag = terms_.bucket, .deadline = terms_.deadline, .plan_version = terms_.plan_version};
+  return {.tag = terms_.bucket % comm::kLargestTag,
+          .deadline = terms_.deadline,
+          .plan_version = terms_.plan_version};
 }
 
 void Flight::note_tally(const kernels::Tally& tally) {

@@ -53,6 +53,8 @@ class Flight {
  protected:
   virtual void write_average(std::span<float> out) = 0;
   virtual void return_losses() = 0;  // to the residual: what was trimmed or rounded on the way
+  // Bytes of own part and results, besides the workspace.
+  [[nodiscard]] virtual std::size_t held() const = 0;
 
   [[nodiscard]] compress::Envelope envelope() const;  // of what this rank sends of the whole group
   [[nodiscard]] RunOptions run_options() const;

@@ -80,6 +80,7 @@ double ResidualGroup::top_energy(const Terms& terms, const compress::Outcome& ou
 }
 
 std::unique_ptr<Workspace> ResidualGroup::borrow_workspace() {
+  ++borrowed_;
   if (idle_.empty()) return std::make_unique<Workspace>();
   auto workspace = std::move(idle_.back());
   idle_.pop_back();
@@ -88,11 +89,13 @@ std::unique_ptr<Workspace> ResidualGroup::borrow_workspace() {
 }
 
 void ResidualGroup::give_back(std::unique_ptr<Workspace> workspace) {
+  --borrowed_;
+  last_capacity_ = workspace->capacity();
   idle_.push_back(std::move(workspace));
 }
 
 std::size_t ResidualGroup::scratch_bytes() const {
-  std::size_t bytes = 0;
+  std::size_t bytes = borrowed_ * last_capacity_;
   for (const auto& workspace : idle_) bytes += workspace->capacity();
   return bytes;
 }

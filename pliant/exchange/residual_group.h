@@ -50,7 +50,8 @@ class ResidualGroup {
   // Scratch memory, one for each flight under way. Given back, it keeps its pages for the next.
   [[nodiscard]] std::unique_ptr<Workspace> borrow_workspace();
   void give_back(std::unique_ptr<Workspace> workspace);
-  [[nodiscard]] std::size_t scratch_bytes() const;  // of those not borrowed
+  // Of all of them; one that is borrowed counts as large as the last that was given back.
+  [[nodiscard]] std::size_t scratch_bytes() const;
 
  private:
   std::span<float> residual_;
@@ -59,6 +60,8 @@ class ResidualGroup {
   std::optional<compress::Selector> slicer_;
   std::vector<std::size_t> slice_quotas_;  // that slicer_ has
   std::vector<std::unique_ptr<Workspace>> idle_;
+  std::size_t borrowed_ = 0;
+  std::size_t last_capacity_ = 0;
 };
 
 using Bucket = ResidualGroup;  // the former name, for programs written with it

@@ -63,6 +63,22 @@ TEST(Flight, MemoryOfAFailedExchangeIsNotUsedAgainWhileItsMessagesMayArrive) {
   EXPECT_EQ(ones, std::vector<float>(64, 1.0F));
 }
 
+// A model may have more groups than a backend has tags.
+TEST(Flight, GroupsBeyondTheLargestTagTravel) {
+  testing::run_ranks("many groups", 2, [](comm::Communicator& c) {
+    for (const std::uint32_t bucket : {comm::kLargestTag, comm::kLargestTag + 1, 70000U}) {
+      compress::Residual residual(10);
+      ResidualGroup group(residual.span());
+      std::vector<float> gradient(10, static_cast<float>(c.rank()));
+      const Terms terms{.plan = plan_of("gradients union density=100%"),
+                        .bucket = bucket,
+                        .deadline = Seconds{20}};
+      (void)exchange(c, group, terms, compress::Gradient{gradient}, gradient);
+      EXPECT_EQ(gradient, std::vector<float>(10, 0.5F)) << "group " << bucket;
+    }
+  });
+}
+
 // Energies beyond the largest float: everyone must still elect the same leader.
 TEST(Shared, ElectsOneLeaderAlsoFromEnormousEnergies) {
   for (const float scale : {1e19F, 3e38F}) {

@@ -61,6 +61,10 @@ class SharedFlight final : public Flight {
     add_scaled(out, indices_, sums_);
   }
   void return_losses() override { compress::put_back(group_.residual(), indices_, banked_); }
+  [[nodiscard]] std::size_t held() const override {
+    const std::size_t floats = taken_.capacity() + sums_.capacity() + banked_.capacity();
+    return led_.bytes() + indices_.capacity() * sizeof(std::uint32_t) + floats * sizeof(float);
+  }
 
  private:
   [[nodiscard]] int pick_leader() const {

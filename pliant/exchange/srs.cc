@@ -80,6 +80,12 @@ class SrsFlight final : public Flight {
   void return_losses() override {
     compress::put_back(group_.residual(), lost_.indices, lost_.values);
   }
+  // On the way there is a second copy of the own part, which is summed.
+  [[nodiscard]] std::size_t held() const override {
+    std::size_t own = 0;
+    for (const auto& selection : own_.selections) own += selection.bytes();
+    return 2 * own + lost_.bytes() + bytes_of(sums_);
+  }
 
  private:
   ResidualGroup::Slices own_;

@@ -37,6 +37,7 @@ struct Report {
   double energy = 0;  // accumulated; 0 in a dense exchange of gradients, which does not count it
   double aggregate_gain = 1;  // gain of the average over ranks, estimated (docs/algorithms.md)
   Traffic traffic;            // of the wire
+  std::size_t held = 0;  // bytes of own part and results that the flight held, besides its scratch
   Seconds select, encode, wire, decode;
 };
 

@@ -61,6 +61,7 @@ class UnionFlight final : public Flight {
     for (const Entries& part : parts_) add_scaled(out, part.indices, part.values);
   }
   void return_losses() override {}  // rounding went back at departure
+  [[nodiscard]] std::size_t held() const override { return own_.bytes() + bytes_of(parts_); }
 
  private:
   [[nodiscard]] std::size_t bound() const {

@@ -32,10 +32,12 @@ struct Inputs {
   std::vector<Bucket> buckets = {};  // in the order in which they become ready
   std::size_t buffers = 0;  // entries that travel beside every exchange of updates (plan::beside)
   Seconds compute = {};     // of a step: forward, backward, optimizer
+  double compute_uncertainty = 0;  // one standard deviation of it, relative
   plan::CostTable costs = {};
   // Measured coding time / coding time by `costs`: training shares processors and caches with it.
   double coding = 1;
-  bool adam = false;  // the optimizer divides by a second moment
+  double coding_uncertainty = 0;  // one standard deviation of it, relative
+  bool adam = false;              // the optimizer divides by a second moment
   EfficiencyOptions efficiency = {};
   int lanes = 1;  // with 0 everything runs in the caller and nothing overlaps
   double drift = kUsualDrift;

@@ -17,6 +17,7 @@ class Compute {
 
   [[nodiscard]] bool known() const { return level_.known(); }
   [[nodiscard]] Seconds of_a_step() const { return known() ? Seconds{level_.value()} : kUsual; }
+  [[nodiscard]] double uncertainty() const { return level_.uncertainty(); }  // relative
 
   [[nodiscard]] const Level& level() const { return level_; }
   void restore(const Level& level) { level_ = level; }

@@ -16,10 +16,15 @@ class Detector {
   static constexpr double kClip = 3;
   // At once: slower than an outlier of 5x with three spreads of 20 % of noise on top; or two
   // timings in a row that are 4x slower (1 % of outliers come in pairs once in 10,000 timings, and
-  // the third timing corrects that); or three times faster, which no noise does.
-  static constexpr double kSlowerAtOnce = 2.15;    // log 8.6
-  static constexpr double kSlowerTwice = 1.386;    // log 4
-  static constexpr double kFasterAtOnce = -1.099;  // log 1/3
+  // the third timing corrects that); or three times faster, which noise of 20 % does not do.
+  static constexpr double kSlowerAtOnce = 2.15;   // log 8.6
+  static constexpr double kSlowerTwice = 1.386;   // log 4
+  static constexpr double kFasterAtOnce = 1.099;  // log 3
+  // Where noise is larger, so much more is needed: three spreads in excess of 20 % each. Four
+  // spreads faster come once in 30,000 timings.
+  static constexpr double kUsualSpread = 0.2;
+  static constexpr double kExcess = 3;
+  static constexpr double kFasterSpreads = 4;
 
   // A busy host delays small messages by any factor: a single slow one says nothing, and two must
   // be far beyond outliers.

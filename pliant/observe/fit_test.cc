@@ -99,6 +99,9 @@ TEST(Detector, SeesAShiftWithinThreeTimingsAndAJumpAtOnce) {
   EXPECT_EQ(Detector().take(std::log(100), 0.2), 1);
   EXPECT_EQ(Detector().take(-std::log(100), 0.2), 1);
   EXPECT_EQ(Detector().take(std::log(100), 0.2, Detector::Slow::kMustBeTwice), 0);
+  EXPECT_EQ(Detector().take(std::log(10), 1.2), 0) << "noise of a busy host";
+  EXPECT_EQ(Detector().take(-std::log(10), 1.2), 0);
+  EXPECT_EQ(Detector().take(std::log(1000), 1.2), 1);
   Detector twice;
   EXPECT_EQ(twice.take(std::log(5), 0.2), 0);
   EXPECT_EQ(twice.take(std::log(5), 0.2), 2);
@@ -115,6 +118,25 @@ TEST(Level, FollowsJumpsAfterThreeAndIgnoresOutliers) {
   level.take(0.1);
   for (int i = 0; i < 3; ++i) level.take(1.0);
   EXPECT_EQ(level.value(), 1.0);
+}
+
+TEST(Level, DoesNotJumpWithinItsNoise) {
+  Level level;
+  test::SyntheticNetwork dice({}, 1);
+  double lowest = 1e9;
+  double highest = 0;
+  for (int i = 0; i < 1000; ++i) {
+    level.take(std::exp(1.2 * dice.normal()));
+    if (i < 50) continue;
+    lowest = std::min(lowest, level.value());
+    highest = std::max(highest, level.value());
+  }
+  EXPECT_GT(level.uncertainty(), 0.05);
+  EXPECT_LT(highest, 1 + 4 * level.uncertainty());
+  EXPECT_GT(lowest, 1 / (1 + 4 * level.uncertainty()));
+  Level quiet;
+  for (int i = 0; i < 100; ++i) quiet.take(1 + 0.02 * dice.normal());
+  EXPECT_LT(quiet.uncertainty(), 0.01);
 }
 
 }  // namespace

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace pliant::observe {
 
-// Follows slowly, ignores single outliers, and jumps when three measurements in a row agree.
+// Follows slowly, ignores single outliers, and jumps when three measurements in a row agree that it
+// has moved by more than the noise.
 class Level {
  public:
   Level() = default;
@@ -17,25 +19,52 @@ class Level {
   // Values that are not finite or not above 0 are refused: returns false and changes nothing.
   bool take(double measured) {
     if (!std::isfinite(measured) || measured <= 0) return false;
-    if (value_ == 0) value_ = measured;
-    const double ratio = measured / value_;
-    // A quarter more or less is another level, not noise around this one.
-    const int side = ratio > 1.25 ? 1 : ratio < 0.8 ? -1 : 0;
+    if (value_ == 0) value_ = last_ = measured;
+    learn_spread(std::log(measured / std::exchange(last_, measured)));
+    const double off = std::log(measured / value_);
+    const int side = std::abs(off) <= std::max(kAnotherLevel, 2 * spread_) ? 0 : off > 0 ? 1 : -1;
     away_ = side == 0 ? 0 : side * away_ > 0 ? away_ + side : side;
     if (std::abs(away_) >= 3) {
       value_ = measured;
       away_ = 0;
     } else {
-      value_ *= std::exp(0.1 * std::clamp(std::log(ratio), -0.2, 0.2));
+      value_ *= std::exp(kRate * std::clamp(off, -kClip, kClip));
     }
     return true;
   }
   [[nodiscard]] double value() const { return value_; }  // 0 before the first measurement
   [[nodiscard]] bool known() const { return value_ > 0; }
+
+  // One standard deviation of the value, relative. Small noise is averaged at kRate; of large noise
+  // only the sign counts, in steps of kRate x kClip, which pull less the more there is of it.
+  [[nodiscard]] double uncertainty() const {
+    constexpr double kSqrtOf2Pi = 2.5066;
+    return std::min(spread_ * std::sqrt(kRate / 2),
+                    std::sqrt(kRate * kClip * kSqrtOf2Pi / 4 * spread_));
+  }
   bool operator==(const Level&) const = default;
 
  private:
+  // A quarter more or less is another level, unless noise is larger.
+  static constexpr double kAnotherLevel = 0.2231;  // log 1.25
+  static constexpr double kRate = 0.1;
+  static constexpr double kClip = 0.2;
+  static constexpr double kSpreadRate = 0.05;
+
+  // From the difference of two measurements in a row, which a jump enlarges only once.
+  void learn_spread(double difference) {
+    constexpr double kMeanToDeviation = 1.2533 * 0.7071;
+    const double rate = std::max(kSpreadRate, 1.0 / ++measured_);
+    spread_ +=
+        rate * (kMeanToDeviation * std::min(std::abs(difference), kMostDifference) - spread_);
+    measured_ = std::min(measured_, 1000);
+  }
+  static constexpr double kMostDifference = 3;
+
   double value_ = 0;
+  double last_ = 0;
+  double spread_ = 0;  // usual size of log(measured / value)
+  int measured_ = 0;
   int away_ = 0;  // measurements in a row on one side
 };
 

@@ -46,6 +46,9 @@ class Network {
   // The step of the last timing of this scheme and size class; nullopt if there was none.
   [[nodiscard]] std::optional<std::int64_t> last_seen(std::size_t correction) const;
 
+  // Usual size of log(seen / predicted): the noise of one timing.
+  [[nodiscard]] double spread() const { return spread_; }
+
   [[nodiscard]] std::int64_t batches() const { return batches_; }  // taken so far
 
   // Numbers separated by spaces, exact. parse_network throws InputError that says what is wrong.
@@ -56,7 +59,7 @@ class Network {
   friend Network parse_network(std::string_view text);
   [[nodiscard]] std::optional<std::string> reason_to_ignore(const Batch& batch) const;
   bool take_control(const Sample& control, bool first, bool changed);
-  void learn_spread(double log_ratio);
+  void learn_spread(double log_ratio, double least_rate);
   void learn_correction(std::size_t index, double log_ratio);
   template <typename Visit>
   void visit(Visit& visit);  // every number of the state, in one order

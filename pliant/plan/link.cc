@@ -80,10 +80,17 @@ std::string to_string(const Link& link) {
   return rate + "," + latency;
 }
 
+bool too_fast_to_tell(const Link& link) {
+  return link.seconds_per_byte_uncertainty > 0 &&
+         link.seconds_per_byte_uncertainty >= link.seconds_per_byte;
+}
+
 std::string describe(const Link& link) {
-  return pliant::to_string(bandwidth(link)) +
-         spread(link.seconds_per_byte_uncertainty, link.seconds_per_byte) + ", " +
-         pliant::to_string(link.latency) +
+  const std::string rate =
+      too_fast_to_tell(link) ? "too fast to tell"
+                             : pliant::to_string(bandwidth(link)) +
+                                   spread(link.seconds_per_byte_uncertainty, link.seconds_per_byte);
+  return rate + ", " + pliant::to_string(link.latency) +
          spread(link.latency_uncertainty.value, link.latency.value);
 }
 

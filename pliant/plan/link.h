@@ -42,7 +42,11 @@ struct World {
 [[nodiscard]] Link parse_link(std::string_view text, std::string_view what = "link");
 // The same form, six significant digits, so that parse_link gives both values back within 1e-5.
 [[nodiscard]] std::string to_string(const Link& link);
-// For people: "100 Mbit/s +-2 %, 10 ms +-5 %".
+// Whether the bandwidth cannot be told from an infinite one: its share of what was timed is lost in
+// the noise.
+[[nodiscard]] bool too_fast_to_tell(const Link& link);
+
+// For people: "100 Mbit/s +-2 %, 10 ms +-5 %", or "too fast to tell, 10 ms +-5 %".
 [[nodiscard]] std::string describe(const Link& link);
 
 }  // namespace pliant::plan

@@ -31,6 +31,17 @@ TEST(Link, TellsPeopleHowSureItIs) {
   link.seconds_per_byte_uncertainty = 0.02 * link.seconds_per_byte;
   link.latency_uncertainty = 1_ms;
   EXPECT_EQ(describe(link), "100 Mbit/s +-2 %, 10 ms +-10 %");
+  EXPECT_FALSE(too_fast_to_tell(link));
+}
+
+TEST(Link, MayBeTooFastToTell) {
+  Link link = parse_link("289gbit,1ms");
+  EXPECT_FALSE(too_fast_to_tell(link)) << "told, not measured";
+  EXPECT_FALSE(too_fast_to_tell(parse_link("inf,1ms")));
+  link.seconds_per_byte_uncertainty = 237 * link.seconds_per_byte;
+  link.latency_uncertainty = 0.1 * link.latency;
+  EXPECT_TRUE(too_fast_to_tell(link));
+  EXPECT_EQ(describe(link), "too fast to tell, 1 ms +-10 %");
 }
 
 RC_GTEST_PROP(Link, TextKeepsBothValues, ()) {

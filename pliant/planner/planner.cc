@@ -72,6 +72,7 @@ Choice Planner::decide(std::uint64_t round) {
   control::Inputs now{.step = state_.steps,
                       .model = inputs(),
                       .changed = std::exchange(network_changed_, false),
+                      .noise = state_.network.spread(),
                       .front = front_due};
   for (std::size_t c = 0; c < now.last_seen.size(); ++c)
     now.last_seen[c] = state_.network.last_seen(c).value_or(-1);
@@ -90,8 +91,10 @@ model::Inputs Planner::inputs() const {
           .buckets = state_.readiness.buckets(compute),
           .buffers = buffers_idle_ ? 0 : setup_.buffers,
           .compute = compute,
+          .compute_uncertainty = state_.compute.uncertainty(),
           .costs = state_.costs,
           .coding = state_.coding.factor(),
+          .coding_uncertainty = state_.coding.level().uncertainty(),
           .adam = setup_.adam,
           .efficiency = setup_.efficiency,
           .lanes = setup_.lanes,
@@ -102,9 +105,13 @@ model::Inputs Planner::inputs() const {
           .gain = state_.gain.curve()};
 }
 
+std::optional<plan::Link> Planner::link() const {
+  return state_.network.batches() == 0 ? std::nullopt : std::optional(state_.network.link());
+}
+
 Outlook Planner::outlook(const plan::Plan& plan) {
-  if (state_.network.batches() == 0) return {};
-  Outlook outlook{.link = state_.network.link()};
+  Outlook outlook{.link = link()};
+  if (!outlook.link) return {};
   const model::Inputs now = inputs();
   plan::Plan plainest;
   if (!setup_.control.candidates.backend_all_reduce)

@@ -26,7 +26,7 @@ namespace pliant::planner {
 struct Setup {
   plan::Pins pins = {};                              // complete pins are the plan
   control::WarmUp warm_up = control::WarmUp::kNone;  // of a pinned plan
-  std::int64_t warm_up_steps = 0;                    // rounds of that warm-up
+  std::int64_t warm_up_steps = 0;                    // of that warm-up
   int ranks = 1;
   int lanes = 1;
   std::size_t buffers = 0;  // entries that travel beside updates, unless buffers are idle
@@ -61,6 +61,8 @@ class Planner {
 
   // Never changes what is chosen.
   [[nodiscard]] Outlook outlook(const plan::Plan& plan);
+  // As measured so far; nullopt before the first timing.
+  [[nodiscard]] std::optional<plan::Link> link() const;
   // Everything that is known now about network and training.
   [[nodiscard]] model::Inputs inputs() const;
 

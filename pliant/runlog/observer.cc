@@ -76,6 +76,10 @@ void Observer::give_up_landings() {
   });
 }
 
+void Observer::sent_beside(Bytes bytes) {
+  with_lines([&](StepLines& lines) { lines.sent_beside(bytes); });
+}
+
 void Observer::decided(std::uint64_t round, std::uint32_t plan_version, const plan::Plan& plan,
                        const planner::Choice& choice, From from) {
   if (!on_) return;

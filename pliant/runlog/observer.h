@@ -42,7 +42,8 @@ class Observer {
   void exchanged(std::uint64_t round, const Exchanged& exchanged);
   void landed(std::uint64_t round, Seconds exposed);
   void recorded(std::uint64_t round, const agree::Records::Gathered& gathered);
-  void give_up_landings();  // what is in flight was dropped
+  void give_up_landings();        // what is in flight was dropped
+  void sent_beside(Bytes bytes);  // outside exchanges, in the step under way
 
   // -- a decision --
   enum class From : std::uint8_t { kNextStep, kThisStep };  // the first step it is about

@@ -139,6 +139,8 @@ void StepLines::give_up_landings() {
   }
 }
 
+void StepLines::sent_beside(Bytes bytes) { current().line.bytes += bytes; }
+
 void StepLines::write_complete(const Write& write) {
   while (!open_.empty() && open_.front().complete()) write_front(write);
 }

@@ -39,6 +39,7 @@ class StepLines {
   void landed(std::uint64_t round, Seconds exposed);
   void recorded(std::uint64_t round, double seen_on_the_wire, Bytes sent);
   void give_up_landings();
+  void sent_beside(Bytes bytes);
 
   using Write = std::function<void(const LogStep&)>;
   void write_complete(const Write& write);             // all lines that are complete

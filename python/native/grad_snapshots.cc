@@ -30,26 +30,33 @@ float rounded(float value, at::ScalarType type) {
 
 }  // namespace
 
-GradSnapshots::GradSnapshots(std::vector<at::Tensor> parameters) {
+GradSnapshots::GradSnapshots(std::vector<at::Tensor> parameters) : returned_(parameters.size()) {
   for (at::Tensor& parameter : parameters) {
     auto strides = layout(parameter);
+    types_.push_back(parameter.scalar_type());
     seats_.push_back({.parameter = std::move(parameter), .layout = std::move(strides)});
   }
 }
 
 void GradSnapshots::remember(std::size_t parameter, std::span<const float> averages) {
-  Seat& seat = seats_[parameter];
-  seat.fresh = true;
-  seat.glimpses.clear();
+  std::vector<Glimpse> glimpses;
   for (std::size_t quarter = 0; quarter < kGlimpses; ++quarter) {
     const std::size_t end = averages.size() * (quarter + 1) / kGlimpses;
     for (std::size_t i = averages.size() * quarter / kGlimpses; i < end; ++i) {
       if (averages[i] == 0) continue;
-      const float value = rounded(averages[i], seat.parameter.scalar_type());
+      const float value = rounded(averages[i], types_[parameter]);
       if (value != 0 && std::isfinite(value))
-        seat.glimpses.push_back({static_cast<std::int64_t>(i), value});
+        glimpses.push_back({static_cast<std::int64_t>(i), value});
       break;
     }
+  }
+  returned_.put(parameter, std::move(glimpses));
+}
+
+void GradSnapshots::take_in() {
+  for (auto& [parameter, glimpses] : returned_.take()) {
+    seats_[parameter].fresh = true;
+    seats_[parameter].glimpses = std::move(glimpses);
   }
 }
 
@@ -67,6 +74,7 @@ std::optional<double> GradSnapshots::factor(const Seat& seat, const at::Tensor& 
 }
 
 void GradSnapshots::carry() {
+  take_in();
   const c10::NoGradGuard no_grad;
   for (Seat& seat : seats_) {
     const at::Tensor& gradient = seat.parameter.grad();
@@ -85,13 +93,15 @@ void GradSnapshots::carry() {
 }
 
 void GradSnapshots::carry_nothing() {
+  take_in();
   for (Seat& seat : seats_) {
     seat.carried.reset();
     seat.fresh = false;
   }
 }
 
-std::optional<double> GradSnapshots::rescaled() const {
+std::optional<double> GradSnapshots::rescaled() {
+  take_in();
   std::optional<double> found;
   for (const Seat& seat : seats_) {
     const at::Tensor& gradient = seat.parameter.grad();

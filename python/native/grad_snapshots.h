@@ -13,14 +13,16 @@
 #include <span>
 #include <vector>
 
+#include "pliant/common/inbox.h"
+
 namespace pliant::native {
 
 class GradSnapshots {
  public:
   explicit GradSnapshots(std::vector<at::Tensor> parameters);
 
-  // The averages of one parameter, as they go back to the frame in its type. From a lane; a
-  // parameter is one lane's at a time.
+  // The averages of one parameter, as they go back to the frame in its type. Any thread may call;
+  // everything else is called by the thread that trains, and takes in what was remembered first.
   void remember(std::size_t parameter, std::span<const float> averages);
 
   // Before backward adds to .grad: what is in there that has been averaged already is copied, or
@@ -33,7 +35,7 @@ class GradSnapshots {
   }
 
   // The one factor between what was returned and what .grad holds, if there is one and it is not 1.
-  [[nodiscard]] std::optional<double> rescaled() const;
+  [[nodiscard]] std::optional<double> rescaled();
 
  private:
   struct Glimpse {
@@ -47,10 +49,13 @@ class GradSnapshots {
     bool fresh = false;  // returned, and no backward has begun since
     std::optional<at::Tensor> carried;
   };
+  void take_in();
   // The factor for one parameter: 1 if untouched, 0 if cleared, nothing if entries differ by
   // different factors.
   [[nodiscard]] static std::optional<double> factor(const Seat& seat, const at::Tensor& gradient);
 
+  Inbox<std::vector<Glimpse>> returned_;  // by parameter, from lanes
+  std::vector<at::ScalarType> types_;     // by parameter; never written after construction
   std::vector<Seat> seats_;
 };
 

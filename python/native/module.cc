@@ -95,6 +95,7 @@ void bind_values(py::module_& module) {
       .def_readonly("gain", &engine::Summary::gain)
       .def_readonly("lengthening", &engine::Summary::lengthening)
       .def_readonly("memory", &engine::Summary::memory)
+      .def_readonly("network", &engine::Summary::network)
       .def_readonly("decisions", &engine::Summary::decisions);
   py::class_<engine::Stepped>(module, "Stepped")
       .def_readonly("sent", &engine::Stepped::sent)
@@ -129,9 +130,13 @@ void bind_engine(py::module_& module) {
           "end_step", [](TensorEngine& self) { self.engine().gradients().end_step(); }, NoGil())
       .def_property_readonly(
           "is_updates",
-          [](TensorEngine& self) { return self.engine().kind() == plan::Kind::kUpdates; })
+          py::cpp_function(
+              [](TensorEngine& self) { return self.engine().kind() == plan::Kind::kUpdates; },
+              NoGil()))
       .def_property_readonly(
-          "lengthening", [](TensorEngine& self) { return self.engine().updates().step_scale(); })
+          "lengthening",
+          py::cpp_function([](TensorEngine& self) { return self.engine().updates().step_scale(); },
+                           NoGil()))
       .def("step", &TensorEngine::step, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("settle", &TensorEngine::settle, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("meet", &TensorEngine::meet, NoGil(), py::arg("parameters"), py::arg("buffers"))
@@ -198,6 +203,10 @@ void bind_engine(py::module_& module) {
           },
           NoGil(), py::arg("text"))
       .def(
+          "count_sent",
+          [](TensorEngine& self, std::int64_t bytes) { self.engine().log().count_sent({bytes}); },
+          NoGil(), py::arg("bytes"))
+      .def(
           "latest", [](TensorEngine& self) { return self.engine().log().latest(); }, NoGil())
       .def(
           "close", [](TensorEngine& self) { self.engine().close(); }, NoGil());
@@ -219,6 +228,7 @@ void bind_side_channel(py::module_& module) {
            py::arg("backend"), py::arg("store"), py::arg("deadline"))
       .def_property_readonly("rank", &SideChannel::rank)
       .def_property_readonly("size", &SideChannel::size)
+      .def_property_readonly("sent", [](const SideChannel& self) { return self.sent().value; })
       .def(
           "gather",
           [](SideChannel& self, const py::bytes& mine) {

@@ -30,21 +30,23 @@ SideChannel::SideChannel(c10::intrusive_ptr<::c10d::Backend> backend,
       deadline_(deadline) {}
 
 std::vector<std::string> SideChannel::gather(const std::string& mine) {
-  return agree::gather_texts(*communicator_, mine, deadline_);
+  return agree::gather_texts(*communicator_, mine, deadline_, sent_);
 }
 
 void SideChannel::sum(const at::Tensor& tensor) {
   exchange::Workspace workspace;
-  exchange::all_reduce(*communicator_, floats_of(tensor), "halving-doubling", workspace,
-                       {.deadline = deadline_});
+  sent_ += exchange::all_reduce(*communicator_, floats_of(tensor), "halving-doubling", workspace,
+                                {.deadline = deadline_})
+               .sent;
 }
 
 void SideChannel::broadcast(const at::Tensor& tensor) {
   exchange::Workspace workspace;
   const auto& builder =
       schedule::find_builder(schedule::Collective::kBroadcast, "scatter-allgather");
-  exchange::run_dense(*communicator_, builder, {communicator_->size()}, floats_of(tensor),
-                      workspace, {.deadline = deadline_});
+  sent_ += exchange::run_dense(*communicator_, builder, {communicator_->size()}, floats_of(tensor),
+                               workspace, {.deadline = deadline_})
+               .sent;
 }
 
 }  // namespace pliant::native

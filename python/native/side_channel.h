@@ -27,9 +27,13 @@ class SideChannel {
   [[nodiscard]] std::vector<std::string> gather(const std::string& mine);  // everybody's, by rank
   void sum(const at::Tensor& tensor);        // in place, the same bits on all ranks
   void broadcast(const at::Tensor& tensor);  // rank 0's
+
+  [[nodiscard]] Bytes sent() const { return sent_; }  // by this rank, so far
+
  private:
   std::unique_ptr<comm::Communicator> communicator_;
   std::optional<Seconds> deadline_;
+  Bytes sent_;
 };
 
 }  // namespace pliant::native

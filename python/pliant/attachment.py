@@ -85,7 +85,7 @@ class Attachment:
         )
         self.monitor.start(engine)
         self._end = weakref.finalize(self, _end, engine, self.monitor)
-        side_channel = SideChannel(made.side_channel, made.store, deadline)
+        side_channel = SideChannel(made.side_channel, made.store, deadline, engine)
         state = self.state
         gradients = GradientsDriver(
             engine,

@@ -2,11 +2,13 @@
 """Small collectives of the training thread, on a Gloo group that neither lanes nor the user's code
 use.
 
-A rank that is gone or late is named as in an exchange (`CommError`)."""
+A rank that is gone or late is named as in an exchange (`CommError`). The engine counts the bytes
+that this rank sends."""
 
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -22,22 +24,35 @@ _AT_ONCE = 1 << 24
 
 
 class SideChannel:
-    def __init__(self, backend: Backend, store: Store, deadline: float) -> None:
+    def __init__(
+        self, backend: Backend, store: Store, deadline: float, engine: _native.Engine
+    ) -> None:
         self._native = _native.SideChannel(backend, store, deadline)
+        self._engine = weakref.ref(engine)
+        self._counted = 0  # bytes that the engine knows of
         self.rank = self._native.rank
         self.size = self._native.size
 
     def agree(self, tensors: Sequence[torch.Tensor], what: str) -> bool:
-        """Writes rank 0's tensors to every rank, unless all are equal already. Returns whether they
-        were."""
-        hashes = self.gather(_native.hash([tensor.detach() for tensor in tensors]), what)
-        alike = all(other == hashes[0] for other in hashes)
-        if not alike:
-            self.broadcast(tensors, what)
-        return alike
+        """Writes rank 0's tensors to every rank, but for those that are equal already. Returns
+        whether all were."""
+        different = self.differing(tensors, what)
+        if different:
+            self.broadcast(different, what)
+        return not different
+
+    def differing(self, tensors: Sequence[torch.Tensor], what: str) -> list[torch.Tensor]:
+        """Those that do not have the same bits on all ranks. Only hashes travel."""
+        each = [_native.hash([tensor.detach()]) for tensor in tensors]
+        if len(set(self.gather(_native.hash([torch.tensor(each)]), what))) == 1:
+            return []
+        every = zip(*self.gather(each, what), strict=True)
+        return [
+            tensor for tensor, hashes in zip(tensors, every, strict=True) if len(set(hashes)) > 1
+        ]
 
     def broadcast(self, tensors: Sequence[torch.Tensor], what: str) -> None:
-        with _naming(what), torch.no_grad():
+        with self._collective(what), torch.no_grad():
             for tensor in tensors:
                 flat = tensor.detach().reshape(-1).clone()
                 if flat.dtype == torch.float32:
@@ -51,7 +66,7 @@ class SideChannel:
     def reduce(self, tensors: Sequence[torch.Tensor], operation: str, what: str) -> None:
         """Every tensor becomes its "mean", "maximum" or "minimum" over the ranks, the same bits
         everywhere."""
-        with _naming(what), torch.no_grad():
+        with self._collective(what), torch.no_grad():
             for dtype in sorted({tensor.dtype for tensor in tensors}, key=str):
                 together = [tensor for tensor in tensors if tensor.dtype == dtype]
                 flat = torch.cat([tensor.detach().reshape(-1) for tensor in together])
@@ -83,8 +98,25 @@ class SideChannel:
 
     def gather(self, value: object, what: str) -> list[Any]:
         """The values of all ranks, by rank. Plain values that JSON can write."""
-        with _naming(what):
+        with self._collective(what):
             return [json.loads(text) for text in self._native.gather(json.dumps(value).encode())]
+
+    @contextmanager
+    def _collective(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except CommError as error:
+            named = CommError(f"{what}: {error}")
+            named.rank, named.peer, named.culprit, named.epoch = (
+                error.rank,
+                error.peer,
+                error.culprit,
+                error.epoch,
+            )
+            raise named from error
+        sent, self._counted = self._native.sent - self._counted, self._native.sent
+        if (engine := self._engine()) is not None:
+            engine.count_sent(sent)
 
     def _reduce(self, mine: torch.Tensor, operation: str) -> torch.Tensor:
         every = torch.stack(
@@ -105,18 +137,3 @@ def _tensor(text: bytes, dtype: torch.dtype) -> torch.Tensor:
         if text
         else torch.empty(0, dtype=dtype)
     )
-
-
-@contextmanager
-def _naming(what: str) -> Iterator[None]:
-    try:
-        yield
-    except CommError as error:
-        named = CommError(f"{what}: {error}")
-        named.rank, named.peer, named.culprit, named.epoch = (
-            error.rank,
-            error.peer,
-            error.culprit,
-            error.epoch,
-        )
-        raise named from error

@@ -14,7 +14,7 @@ class Memory:
 
     residual: float = 0.0
     base: float = 0.0
-    in_flight: float = 0.0
+    in_flight: float = 0.0  # own parts and results of exchanges under way, at least one
     scratch: float = 0.0  # payloads and receive room
 
 
@@ -35,6 +35,7 @@ class Summary:
     gain: float = 1.0
     lengthening: float = 1.0  # factor on the steps of Adam and its relatives under updates
     memory: Memory = field(default_factory=Memory)
+    network: str = ""  # as measured; empty before the first timing
     decisions: tuple[str, ...] = ()  # the last few, oldest first
 
     @staticmethod
@@ -67,6 +68,7 @@ class Summary:
                     )
                 )
             ),
+            network=native.network,
             decisions=tuple(native.decisions),
         )
 
@@ -86,6 +88,7 @@ class Summary:
             f"bytes per parameter: residual {self.memory.residual:.3g}, base "
             f"{self.memory.base:.3g}, "
             f"in flight {self.memory.in_flight:.3g}, scratch {self.memory.scratch:.3g}",
+            *([f"network, as measured: {self.network}"] if self.network else []),
             *self.decisions,
         ]
         return "\n".join(lines)

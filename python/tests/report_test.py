@@ -34,6 +34,22 @@ def figures(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str,
 # The reader.
 
 
+def test_a_link_may_be_too_fast_to_tell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = synthetic_logs.made()
+    for line in made.of("step"):
+        if line["link"]:
+            line["link"] |= {"rate": 289e9, "rate_sd": 237 * 289e9}
+    path = made.write(tmp_path / "run.jsonl")
+    found = figures(capsys, path)["runs"]
+    assert found[0]["rate"] is None and found[0]["latency"] > 0  # type: ignore[index]
+    assert report(path) == 0
+    out = capsys.readouterr().out
+    assert "289 Gbit/s" not in out
+    page = tmp_path / "run.html"
+    assert report(path, "-o", page) == 0
+    assert "too fast to tell" in page.read_text()
+
+
 def test_every_line_is_read(tmp_path: Path) -> None:
     made = synthetic_logs.made()
     log = runlog.read(made.write(tmp_path / "run.jsonl"))

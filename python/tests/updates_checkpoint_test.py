@@ -9,13 +9,14 @@ import pickle
 import pytest
 import torch
 import torch.distributed as dist
+from torch import nn
 
 import pliant
 from support import models
 from support.messages import Messages
 from support.training import steps
 from support.updates import SOME, begin, flat_base, in_flight_of, mean_of, residual_of
-from support.world import on_ranks
+from support.world import on_ranks, slow
 
 
 @on_ranks(2)
@@ -236,6 +237,83 @@ def test_the_summary_counts_memory(rank: int) -> None:
     memory = averager.summary().memory
     assert memory.base == 4 and memory.residual == 4 and memory.in_flight == 16, memory
     averager.close()
+
+
+@on_ranks(4)
+def test_the_summary_counts_what_an_exchange_keeps_decoded(rank: int) -> None:
+    """At 50 % each rank decodes 4 bytes of indices and values for every parameter and rank, and
+    keeps its own part beside it."""
+    model, optimizer, averager = begin("updates every=1 late=0 union density=50%")
+    steps(model, optimizer, rank, 4)
+    memory = averager.summary().memory
+    assert memory.in_flight >= 4 * 4 + 4, memory
+    averager.close()
+    model, optimizer, averager = begin("gradients union density=50%")
+    steps(model, optimizer, rank, 4)
+    memory = averager.summary().memory
+    assert memory.in_flight >= 4 * 4 + 4, memory
+    averager.close()
+
+
+class Masked(nn.Module):
+    """Has a mask and a list of positions, which are large and constant, and two counters."""
+
+    LARGE = 100_000
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = models.mlp()
+        self.register_buffer("mask", torch.ones(self.LARGE, dtype=torch.bool))
+        self.register_buffer("positions", torch.arange(self.LARGE))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("seen", torch.zeros(self.LARGE, dtype=torch.int32))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.inner(inputs)
+
+
+def sent_by_settling(averager: pliant.Averager) -> int:
+    before = averager.summary().bytes_sent
+    with averager.settled():
+        pass
+    return averager.summary().bytes_sent - before
+
+
+@on_ranks(2)
+def test_only_counters_that_differ_travel_and_are_counted(rank: int) -> None:
+    model, optimizer, averager = begin("updates every=1 late=0 dense", Masked)
+    steps(model, optimizer, rank, 3)
+    inside = model.module
+    constant = sent_by_settling(averager)
+    assert constant < Masked.LARGE, "neither masks nor constants travel"
+    inside.mask.fill_(rank == 0)
+    inside.calls += rank
+    some = sent_by_settling(averager)
+    assert some < Masked.LARGE and int(inside.calls) == 4, (some, inside.calls)
+    assert bool(inside.mask.all()) == (rank == 0), "each rank keeps its mask"
+    inside.seen += rank
+    all_of_one = sent_by_settling(averager)
+    assert all_of_one >= 4 * Masked.LARGE and bool((inside.seen == 1).all()), all_of_one
+    averager.close()
+
+
+def bytes_of_exchanges(averager: pliant.Averager) -> int:
+    summary = averager.summary()
+    return summary.bytes_sent - summary.control_bytes_sent
+
+
+@on_ranks(2, slow(4))
+def test_bytes_of_a_dense_all_reduce_are_counted(rank: int) -> None:
+    size = dist.get_world_size()
+    for plan in ("gradients dense", "updates every=1 late=0 dense"):
+        model, optimizer, averager = begin(plan)
+        entries = sum(parameter.numel() for parameter in model.parameters())
+        before = bytes_of_exchanges(averager)
+        steps(model, optimizer, rank, 5)
+        sent = bytes_of_exchanges(averager) - before
+        assert sent == 5 * (2 * (size - 1) * 4 * entries // size), (plan, sent, entries)
+        averager.close()
 
 
 @on_ranks(2)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 import pliant
 from support import models
 from support.messages import Messages
 from support.training import loss_of
-from support.updates import SOME, begin, flat_base
+from support.updates import SOME, begin, flat_base, mean_of
 from support.world import on_ranks
 
 
@@ -169,6 +170,54 @@ def test_state_that_some_ranks_do_not_have_is_averaged_with_zero(rank: int) -> N
         expected = value if key in ("step", "max_exp_avg_sq") else value / 2
         torch.testing.assert_close(optimizer.state[weight][key], expected)
     averager.close()
+
+
+class Scaled(nn.Module):
+    """A model with a temperature: a parameter without dimensions."""
+
+    def __init__(self, *, alone: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner = models.mlp().requires_grad_(not alone)
+        self.temperature = nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.inner(inputs) * self.temperature
+
+
+def check_a_scalar_parameter(rank: int, name: str, *, alone: bool) -> None:
+    """alone: no other parameter is trained."""
+    momentum = {"momentum": 0.9} if name in ("SGD", "RMSprop") else {}
+    model = models.ddp(Scaled(alone=alone))
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = getattr(torch.optim, name)(trained, lr=0.01, **momentum)
+    averager = pliant.attach(model, optimizer, "updates every=1 late=0 dense")
+    for number in range(3):
+        models.step(model, optimizer, rank, number)
+    kept = optimizer.state[model.module.temperature]
+    had = {key: value.clone() for key, value in kept.items()}
+    means = {key: mean_of(value) for key, value in had.items()}
+    every: list[dict[str, object]] = [{} for _ in range(2)]
+    dist.all_gather_object(every, averager.state_dict())
+    place = next(i for i, one in enumerate(trained) if one is model.module.temperature)
+    resharded = pliant.reshard(every, 3)[0]["own_optimizers"][0]["state"][place]
+    averager.set_plan("gradients dense")
+    with averager.settled():
+        pass
+    assert any(not torch.equal(means[key].float(), had[key]) for key in had), "ranks differ"
+    for key, mean in means.items():
+        expected = had[key] if key in ("step", "mu_product") else mean.float()
+        torch.testing.assert_close(kept[key], expected, msg=f"{name} {key}")
+        torch.testing.assert_close(resharded[key], expected, msg=f"{name} {key}, resharded")
+    averager.close()
+
+
+@on_ranks(2)
+def test_state_of_a_scalar_parameter_is_averaged(rank: int) -> None:
+    """Back at gradients, and in reshard()."""
+    for name in ("SGD", "AdamW", "NAdam", "RMSprop"):
+        check_a_scalar_parameter(rank, name, alone=False)
+        check_a_scalar_parameter(rank, name, alone=True)
 
 
 @on_ranks(2)

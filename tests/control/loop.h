@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pliant/control/decide.h"
+#include "pliant/observe/compute.h"
 #include "pliant/observe/network.h"
 #include "pliant/plan/density.h"
 #include "tests/support/synthetic_network.h"
@@ -19,7 +20,11 @@ class Loop {
   // The book is a memo: loops may share one.
   Loop(model::PriceBook& prices, int ranks, const plan::Link& truth, std::size_t length,
        Seconds compute, unsigned seed, double spread = 0.2, double outliers = 0.01)
-      : network(truth, seed, spread, outliers), observed(ranks), book(prices), ranks_(ranks) {
+      : network(truth, seed, spread, outliers),
+        observed(ranks),
+        book(prices),
+        ranks_(ranks),
+        compute_(compute) {
     inputs.model = {.world = observed.world(), .buckets = {{length, compute}}, .compute = compute};
   }
 
@@ -101,14 +106,27 @@ class Loop {
 
   void take(const observe::Batch& batch) {
     taken.push_back(batch);
+    if (network.busy.value > 0) take_compute();
     if (observed.take(batch).changed) inputs.changed = true;
     inputs.model.world = observed.world();
     inputs.model.corrections = observed.corrections();
+    inputs.noise = observed.spread();
     for (std::size_t i = 0; i < plan::kCorrections; ++i)
       inputs.last_seen.at(i) = observed.last_seen(i).value_or(-1);
   }
 
+  // A busy host computes at its own pace too.
+  void take_compute() {
+    const double factor = std::exp(0.5 * network.normal()) * (network.even() < 0.1 ? 8 : 1);
+    computed_.take(compute_.value * factor, 1);
+    inputs.model.compute = computed_.of_a_step();
+    inputs.model.compute_uncertainty = computed_.uncertainty();
+    for (model::Bucket& bucket : inputs.model.buckets) bucket.ready = inputs.model.compute;
+  }
+
   int ranks_;
+  Seconds compute_;
+  observe::Compute computed_;
   std::int64_t now_ = 0;
   std::int64_t sent_ = -1;
   std::optional<plan::Plan> in_force_;

@@ -141,5 +141,45 @@ TEST(Simulation, NoiseCausesNoFlapping) {
   EXPECT_LE(sum / static_cast<double>(flaps.size()), 2);
 }
 
+// Ranks on one machine whose cores are busy: hosts delay exchanges by far more than the network,
+// and by anything between nothing and ten times the usual.
+TEST(Simulation, BusyHostsAreNotTakenForAChangeOfTheNetwork) {
+  std::vector<double> flaps;
+  for (int i = 0; i < 2 * runs(); ++i) {
+    for (const char* link : {"40gbit,50us", "2gbit,100us"}) {
+      for (const double length : {1e5, 1e6}) {
+        for (const double compute : {1e-3, 1e-2}) {
+          Loop loop(book(), 4, plan::parse_link(link), static_cast<std::size_t>(length), {compute},
+                    static_cast<unsigned>(i));
+          loop.network.busy = {4e-3};
+          run(loop, 300);
+          int changes = 0;
+          for (int step = 0; step < 1000; ++step) {
+            const auto decision = loop.step();
+            changes += decision && decision->changed ? 1 : 0;
+          }
+          flaps.push_back(changes);
+        }
+      }
+    }
+  }
+  fmt::print("busy hosts, changes of plan per 1000 steps: median {}, p90 {}, max {}\n",
+             quantile(flaps, 0.5), quantile(flaps, 0.9), quantile(flaps, 1));
+  EXPECT_LE(quantile(flaps, 0.9), 2);
+}
+
+// Yet a network that really becomes slow is seen through the noise.
+TEST(Simulation, BusyHostsDoNotHideAChangeOfTheNetwork) {
+  for (int i = 0; i < 5; ++i) {
+    Loop loop(book(), 4, plan::parse_link("10gbit,50us"), 5'000'000, {0.01},
+              static_cast<unsigned>(i));
+    loop.network.busy = {4e-3};
+    run(loop, 300);
+    loop.network.link = plan::parse_link("50mbit,5ms");
+    run(loop, 150);
+    EXPECT_LE(regret(loop, 0.1), 1.5) << to_string(loop.plan());
+  }
+}
+
 }  // namespace
 }  // namespace pliant::test

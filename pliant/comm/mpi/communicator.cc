@@ -2,6 +2,7 @@
 #include "pliant/comm/mpi/communicator.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -55,19 +56,26 @@ void keep_for_ever(Pending pending) {
   kept->push_back(std::move(pending));
 }
 
+std::atomic<bool> unfinished = false;
+
 class MpiCommunicator final : public Communicator {
  public:
   explicit MpiCommunicator(MPI_Comm parent) {
     duplicate(parent);
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
+    check_tags();
     last_sign_.assign(static_cast<std::size_t>(size_), now());
   }
   ~MpiCommunicator() override {
     const bool clean = pending_.empty() && !life_.dead();
     for (auto& [ticket, pending] : pending_) keep_for_ever(std::move(pending));
     // Freeing is collective in spirit: with a peer gone or messages under way it might not return.
-    if (clean) MPI_Comm_free(&comm_);
+    if (clean) {
+      MPI_Comm_free(&comm_);
+    } else {
+      unfinished = true;
+    }
   }
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
@@ -169,6 +177,15 @@ class MpiCommunicator final : public Communicator {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   }
 
+  void check_tags() const {
+    int* largest = nullptr;
+    int known = 0;
+    MPI_Comm_get_attr(comm_, MPI_TAG_UB, static_cast<void*>(&largest), &known);
+    if (known != 0 && *largest < static_cast<int>(kLargestTag))
+      throw IoError(fmt::format("this MPI allows tags up to {} (MPI_TAG_UB); pliant needs {}",
+                                *largest, kLargestTag));
+  }
+
   static bool is_truncation(int code) {
     int error_class = MPI_SUCCESS;
     MPI_Error_class(code, &error_class);
@@ -252,5 +269,7 @@ class MpiCommunicator final : public Communicator {
 std::unique_ptr<Communicator> over(MPI_Comm parent) {
   return std::make_unique<MpiCommunicator>(parent);
 }
+
+bool left_unfinished() { return unfinished; }
 
 }  // namespace pliant::comm::mpi

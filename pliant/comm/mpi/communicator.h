@@ -16,4 +16,8 @@ namespace pliant::comm::mpi {
 // itself.
 [[nodiscard]] std::unique_ptr<Communicator> over(MPI_Comm parent);
 
+// Whether a communicator of this process was destroyed dead or with messages under way: then
+// MPI_Finalize may wait for ever.
+[[nodiscard]] bool left_unfinished();
+
 }  // namespace pliant::comm::mpi

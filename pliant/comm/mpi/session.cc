@@ -4,7 +4,9 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "pliant/comm/mpi/communicator.h"
 #include "pliant/common/errors.h"
@@ -14,6 +16,24 @@ namespace {
 
 void check(int code, const char* attempt) {
   if (code != MPI_SUCCESS) throw IoError(fmt::format("{}: MPI error {}", attempt, code));
+}
+
+// How long a rank that has seen a failure waits for the others before MPI_Finalize. They may be
+// about to see the same failure, by a deadline of their own.
+constexpr std::chrono::seconds kFarewell{5};
+
+// Ranks that have seen no failure wait as long as MPI_Finalize would.
+bool everybody_comes() {
+  MPI_Request everybody = MPI_REQUEST_NULL;
+  if (MPI_Ibarrier(MPI_COMM_WORLD, &everybody) != MPI_SUCCESS) return false;
+  if (!left_unfinished()) return MPI_Wait(&everybody, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+  const auto until = std::chrono::steady_clock::now() + kFarewell;
+  int done = 0;
+  while (MPI_Test(&everybody, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return done != 0;
 }
 
 }  // namespace
@@ -29,7 +49,7 @@ Session::Session(int* argc, char*** argv) {
 }
 
 Session::~Session() {
-  if (started_) MPI_Finalize();
+  if (started_ && everybody_comes()) MPI_Finalize();
 }
 
 std::unique_ptr<Communicator> Session::world() const { return over(MPI_COMM_WORLD); }

@@ -14,6 +14,10 @@ namespace pliant::comm::mpi {
 
 // MPI_Init and MPI_Finalize as an object; one per process. If MPI is up already (the user's program
 // started it), it is used and left running.
+//
+// MPI_Finalize waits for every rank. After a CommError a rank may be gone, so the destructor then
+// waits a few seconds for the others and leaves MPI as it is if they do not come: mpirun ends the
+// job when the process exits. A program that started MPI itself calls abort_job() in that case.
 class Session {
  public:
   Session(int* argc, char*** argv);

@@ -86,7 +86,7 @@ class Figures:
     updated: float | None
     residual_ratio: float | None
     latency: float | None  # the last estimate
-    rate: float | None
+    rate: float | None  # None if there is no estimate, or if the link is too fast to tell
     latency_error: float | None  # median of |estimate - truth| / truth
     rate_error: float | None
     decisions: int
@@ -186,7 +186,7 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
             None,
         ),
         latency=links[-1].latency if links else None,
-        rate=links[-1].rate if links else None,
+        rate=links[-1].known_rate if links else None,
         latency_error=latency_error,
         rate_error=rate_error,
         decisions=len(log.decisions),

@@ -84,7 +84,8 @@ def _background(log: RunLog, truth: Truth | None, steps: Sequence[Step]) -> Trac
         name = "true rate"
     else:
         known = [step for step in steps if step.link]
-        x, y = [step.t for step in known], [step.link.rate if step.link else None for step in known]
+        x = [step.t for step in known]
+        y = [step.link.known_rate if step.link else None for step in known]
         name = "estimated rate"
     return {
         "type": "scatter",
@@ -223,7 +224,11 @@ def _estimate(steps: Sequence[Step], is_rate: bool) -> list[Trace]:
     def deviation(link: Link) -> float:
         return (link.rate_sd if is_rate else link.latency_sd) or 0.0
 
-    known = [(step.t, step.link) for step in steps if step.link]
+    known = [
+        (step.t, step.link)
+        for step in steps
+        if step.link and not (is_rate and step.link.known_rate is None)
+    ]
     x = [t for t, _ in known]
     low = [max(value(link) - deviation(link), value(link) / 100) for _, link in known]
     high = [value(link) + deviation(link) for _, link in known]

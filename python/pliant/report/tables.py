@@ -39,8 +39,8 @@ def rows(figures: Figures) -> dict[str, str]:
         "prediction error (median)": formatting.percent(figures.prediction_error),
         "bytes a step": formatting.size(figures.bytes_per_step) + dense,
         "bytes in all": f"{formatting.size(figures.bytes)}, control records {formatting.size(figures.control_bytes)}",
-        "link, last estimate": f"{formatting.rate(figures.rate)}, {formatting.duration(figures.latency)}"
-        if figures.rate
+        "link, last estimate": formatting.link(figures.rate, figures.latency)
+        if figures.latency is not None
         else "-",
         "gain, updated fraction": f"{formatting.number(figures.gain)}, {formatting.percent(figures.updated)}"
         if figures.gain is not None

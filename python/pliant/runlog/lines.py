@@ -41,6 +41,11 @@ class Link:
     rate: float
     rate_sd: float | None
 
+    @property
+    def known_rate(self) -> float | None:
+        """None if the link is too fast to tell: the rate might as well be infinite."""
+        return None if self.rate_sd is not None and self.rate_sd >= self.rate else self.rate
+
 
 @dataclass(frozen=True)
 class Exchange:

@@ -44,6 +44,11 @@ def rate(bits_per_second: float | None) -> str:
     return _three_digits(bits_per_second / 1e3, "kbit/s")
 
 
+def link(rate_of_it: float | None, latency: float) -> str:
+    """rate_of_it: None if it is too fast to tell."""
+    return f"{'too fast to tell' if rate_of_it is None else rate(rate_of_it)}, {duration(latency)}"
+
+
 def percent(fraction: float | None) -> str:
     """Two digits are enough for a share; small ones keep them behind the point."""
     if fraction is None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Buffers of a model: floating ones (BatchNorm's statistics) travel with every exchange, counters
-are made equal when ranks settle."""
+are made equal when ranks settle, masks stay as they are."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from torch import nn
 
 from pliant.ddp.parameters import is_dense
 
-_COUNTERS = (torch.int64, torch.int32, torch.uint8, torch.int8, torch.bool)
-"""Types that Gloo can compare."""
+_COUNTERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,8 @@ class Place:
 class Buffers:
     def __init__(self, module: nn.Module | None = None, ignored: Collection[str] = ()) -> None:
         self.floats: list[Place] = []  # float32, dense: these travel with every exchange
-        self.counters: list[Place] = []
+        self.counters: list[Place] = []  # of whole numbers
+        self.masks: list[Place] = []  # boolean: each rank keeps its own
         self.left: list[str] = []  # other types, or not dense: each rank keeps its own
         if module is None:
             return
@@ -50,6 +50,8 @@ class Buffers:
                     self.floats.append(place)
                 elif buffer.dtype in _COUNTERS:
                     self.counters.append(place)
+                elif buffer.dtype == torch.bool:
+                    self.masks.append(place)
                 else:
                     self.left.append(place.name)
 

@@ -23,9 +23,12 @@ class Equalizer:
         self._scale = _CommonScale(scaler)
 
     def counters(self, side_channel: SideChannel) -> None:
-        """Counters of the model take the largest value of all ranks."""
-        if counts := self._tensors.buffers.counts():
-            side_channel.reduce(counts, "maximum", "settling: the model's counters")
+        """Counters of the model that differ take the largest value of all ranks."""
+        what = "settling: the model's counters"
+        if (counts := self._tensors.buffers.counts()) and (
+            different := side_channel.differing(counts, what)
+        ):
+            side_channel.reduce(different, "maximum", what)
 
     def everything(self, side_channel: SideChannel) -> None:
         """After the engine has left updates: the parameters are equal already."""

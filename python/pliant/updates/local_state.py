@@ -149,7 +149,8 @@ class LocalState:
         self._overwritten = False
 
     def _places(self) -> list[Place]:
-        return [*self._tensors.buffers.floats, *self._tensors.buffers.counters]
+        buffers = self._tensors.buffers
+        return [*buffers.floats, *buffers.counters, *buffers.masks]
 
 
 class _LoadNotice:

@@ -2,12 +2,16 @@
 """Merge of the optimizers' state of all ranks, for the change from updates to gradients.
 
 Floating state is averaged, counters and running maxima take the largest, plain values are rank
-0's. State that is missing on a rank counts as zero."""
+0's. State that is missing on a rank counts as zero.
+
+Optimizers keep their counters as scalars, but all state of a parameter that is itself a scalar (a
+temperature, a logit scale) is scalar too. So a scalar is a counter if its name says so, or if it is
+one beside state of other shapes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,6 +22,8 @@ from pliant.side_channel import SideChannel
 from pliant.updates.optimizers import Optimizers
 
 _RUNNING_MAXIMA = ("max_exp_avg_sq",)
+_COUNTERS = ("step", "mu_product", "eta", "mu")
+"""Scalars that PyTorch's own optimizers (NAdam, ASGD) keep of every parameter."""
 
 Key = tuple[int, str, str]  # optimizer, parameter, key of its state
 
@@ -45,6 +51,13 @@ def merge(optimizers: Optimizers, parameters: Parameters, side_channel: SideChan
     for (place, name, key), value in values.items():
         if (place, name, key) not in shapes:
             optimizers.each[place].state[tensors[name]][key] = value
+    kept: dict[tuple[int, str], dict[str, int]] = {}
+    for (place, name, key), (_, shape) in shapes.items():
+        kept.setdefault((place, name), {})[key] = len(shape)
+    counters = {
+        place: _counters(dims for (other, _), dims in kept.items() if other == place)
+        for place in range(len(optimizers.each))
+    }
     means: list[torch.Tensor] = []
     maxima: list[torch.Tensor] = []
     for (place, name, key), (dtype, shape) in sorted(shapes.items()):
@@ -57,11 +70,7 @@ def merge(optimizers: Optimizers, parameters: Parameters, side_channel: SideChan
                 else torch.zeros(shape, dtype=agreed)
             )
         tensor = state[key]
-        (
-            maxima
-            if key in _RUNNING_MAXIMA or tensor.dim() == 0 or not tensor.is_floating_point()
-            else means
-        ).append(tensor)
+        (maxima if _takes_largest(key, tensor, counters[place]) else means).append(tensor)
     side_channel.reduce(means, "mean", "averaging the optimizers' state")
     side_channel.reduce(maxima, "maximum", "comparing the optimizers' counters")
     _set_groups(optimizers, gathered[0]["groups"], gathered[side_channel.rank]["groups"])
@@ -71,22 +80,40 @@ def mean_of(saved: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]
     """The same for saved states: by rank, then by optimizer, as Optimizer.state_dict() has them."""
     result: list[dict[str, Any]] = []
     for every in zip(*saved, strict=True):  # of one optimizer, by rank
+        counters = _counters(
+            {key: value.dim() for key, value in kept.items() if isinstance(value, torch.Tensor)}
+            for one in every
+            for kept in one["state"].values()
+        )
         state: dict[Any, dict[str, Any]] = {}
         for parameter in {key: None for one in every for key in one["state"]}:
             held = [one["state"].get(parameter, {}) for one in every]
             state[parameter] = {
-                key: _combined(key, [one.get(key) for one in held])
+                key: _combined(key, [one.get(key) for one in held], counters)
                 for key in {key: None for one in held for key in one}
             }
         result.append({**every[0], "state": state})
     return result
 
 
-def _combined(key: str, held: Sequence[Any]) -> Any:
+def _counters(kept: Iterable[Mapping[str, int]]) -> set[str]:
+    """The keys of counters among state of these dimensions, by parameter and key."""
+    return set(_COUNTERS).union(
+        *({key for key, dim in dims.items() if dim == 0} for dims in kept if any(dims.values()))
+    )
+
+
+def _takes_largest(key: str, state: torch.Tensor, counters: set[str]) -> bool:
+    if key in _RUNNING_MAXIMA or not state.is_floating_point():
+        return True
+    return state.dim() == 0 and key in counters
+
+
+def _combined(key: str, held: Sequence[Any], counters: set[str]) -> Any:
     tensors = [value for value in held if isinstance(value, torch.Tensor)]
     if not tensors:
         return next((value for value in held if value is not None), None)
-    if key in _RUNNING_MAXIMA or tensors[0].dim() == 0 or not tensors[0].is_floating_point():
+    if _takes_largest(key, tensors[0], counters):
         return torch.stack(list(tensors)).amax(0)
     total = torch.zeros_like(tensors[0], dtype=torch.float64)
     for tensor in tensors:

@@ -72,9 +72,7 @@ def progress(state: State, total: int | None) -> str:
             else f"{formatting.times(1 / ratio)} more than dense"
         )
     if state.link:
-        parts.append(
-            f"link {formatting.rate(state.link.rate)}, {formatting.duration(state.link.latency)}"
-        )
+        parts.append(f"link {formatting.link(state.link.known_rate, state.link.latency)}")
     parts.append(f"{formatting.size(state.bytes)} sent")
     parts += [
         f"{formatting.short(formatting.plain(name), 20)} {formatting.number(value)}"

@@ -105,7 +105,7 @@ def _noted(state: State) -> str:
 def _link(state: State) -> str:
     if state.link is None:
         return "not known yet"
-    return f"{formatting.rate(state.link.rate)}, {formatting.duration(state.link.latency)}"
+    return formatting.link(state.link.known_rate, state.link.latency)
 
 
 def _sent(state: State) -> str:
