@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The user's choices about the run log: where it is written and what its header says of the run.
+// What the user says about the run log: where it is written, what its header says of the run, and
+// how the run ended.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,12 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> versions = {};  // "torch" -> "2.13.0"
   std::vector<std::pair<std::string, std::string>> options = {};   // the caller's own options
   bool watched = false;  // step lines are put together even without a path, for latest()
+};
+
+// How a run ended.
+struct Ending {
+  bool is_interrupted = false;                      // by the user, as with Ctrl-C
+  std::optional<std::string> error = std::nullopt;  // what the run failed by
 };
 
 }  // namespace pliant::runlog
