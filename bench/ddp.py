@@ -60,12 +60,11 @@ class HookTime:
         setattr(owner, name, timed)
 
     def watch_gradients(self) -> None:
-        from pliant.ddp import backward_detector, hook
+        from pliant.ddp import hook, loop_observer
 
         self.watch(hook, "hook")
-        for name in ("_before_forward", "_after_forward", "_after_step"):
-            self.watch(backward_detector.BackwardDetector, name)
-        self.watch(backward_detector._FirstGradient, "__call__")
+        for name in ("_before_forward", "_after_step"):
+            self.watch(loop_observer.LoopObserver, name)
 
 
 def overhead() -> None:

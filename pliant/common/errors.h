@@ -45,4 +45,10 @@ class Disagreement : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Training diverged on all ranks: nothing of pliant's can mend that.
+class Diverged : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 }  // namespace pliant

@@ -220,19 +220,19 @@ void Engine::restore(const State& state) {
   parts.leaves_gradients = false;
 }
 
-void Engine::close() {
+void Engine::close(runlog::Ending ending) {
   Parts& parts = *parts_;
   if (std::exchange(parts.closed, true)) return;
   parts.gradients.wait();
   parts.services.drain();
   parts.rounds.report_the_rest();
   const Summary all = summary();
-  parts.services.observer.end(text_of(parts.services.failure.get()),
-                              {.plan = all.plan,
-                               .exchanges = all.exchanges,
-                               .bytes = all.sent - all.control_sent,
-                               .control_bytes = all.control_sent,
-                               .voids = all.voids});
+  if (const auto why = text_of(parts.services.failure.get())) ending.error = why;
+  parts.services.observer.end(ending, {.plan = all.plan,
+                                       .exchanges = all.exchanges,
+                                       .bytes = all.sent - all.control_sent,
+                                       .control_bytes = all.control_sent,
+                                       .voids = all.voids});
   parts.services.warn_if_log_failed();
 }
 

@@ -32,6 +32,7 @@
 #include "pliant/engine/updates.h"
 #include "pliant/plan/link.h"
 #include "pliant/plan/plan.h"
+#include "pliant/runlog/options.h"
 
 namespace pliant::engine {
 
@@ -76,8 +77,9 @@ class Engine {
   // Throws ContractError that names what does not fit.
   void restore(const State& state);
 
-  // Waits for what is under way. Afterwards nothing may be submitted.
-  void close();
+  // Waits for what is under way. Afterwards nothing may be submitted. `ending` is for the run log;
+  // a failure of the engine itself comes first.
+  void close(runlog::Ending ending = {});
 
   // Names of version 0.1, kept for one release.
   // clang-format off

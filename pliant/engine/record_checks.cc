@@ -44,12 +44,23 @@ bool RecordChecks::buffers_are_still() const { return still_for_ == kStillAfter;
 
 void RecordChecks::check_progress(std::span<const agree::Record> records) {
   not_finite_.resize(records.size());
-  for (std::size_t r = 0; r < records.size(); ++r) {
+  for (std::size_t r = 0; r < records.size(); ++r)
     not_finite_[r] = (records[r].flags & agree::kNotFinite) != 0 ? not_finite_[r] + 1 : 0;
-    if (not_finite_[r] < kNotFiniteInARow) continue;
-    throw Disagreement(fmt::format(
-        "the progress of rank {} was not finite in {} exchanges in a row", r, kNotFiniteInARow));
+  const auto worst = std::ranges::max_element(not_finite_);
+  if (worst == not_finite_.end() || *worst < kNotFiniteInARow) return;
+  const auto bad = std::ranges::count_if(not_finite_, [](int rounds) { return rounds > 0; });
+  if (bad == std::ssize(not_finite_)) {
+    throw Diverged(
+        fmt::format("training diverged: the progress of every rank was infinite or not a number, "
+                    "for {} exchanges. Start again from a checkpoint, with a lower learning rate "
+                    "or with gradients clipped (clip_norm=)",
+                    kNotFiniteInARow));
   }
+  throw Disagreement(fmt::format(
+      "the progress of rank {} was not finite in {} exchanges in a row, and that of {} of {} ranks "
+      "was: look at the data and the machine of that rank",
+      worst - not_finite_.begin(), kNotFiniteInARow, std::ssize(not_finite_) - bad,
+      std::ssize(not_finite_)));
 }
 
 std::optional<std::string> RecordChecks::check_rates(std::span<const agree::Record> records) {

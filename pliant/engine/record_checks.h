@@ -16,7 +16,8 @@ namespace pliant::engine {
 class RecordChecks {
  public:
   // The records of one round, by rank. Throws Disagreement, which names the rank, if the ranks
-  // cannot go on together. Returns a warning, or nothing.
+  // cannot go on together, and Diverged if none of them makes finite progress any more. Returns a
+  // warning, or nothing.
   [[nodiscard]] std::optional<std::string> take(std::span<const agree::Record> records,
                                                 plan::Kind kind);
   void restart();  // a restored state counts anew

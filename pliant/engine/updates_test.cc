@@ -528,6 +528,37 @@ TEST(Updates, ARankThatIsNeverFiniteIsNamed) {
   }
 }
 
+TEST(Updates, TrainingThatDivergesOnAllRanksIsCalledThat) {
+  const auto failures =
+      run_failing_engines("NaN everywhere", 3, 1, [&](int rank, Communicators communicators) {
+        Engine engine(std::move(communicators), named("p", kSizes),
+                      options("updates every=1 late=0 union density=10%"));
+        Worker worker(rank);
+        worker.buffers.clear();
+        engine.rebase(worker.model());
+        for (std::uint64_t step = 0; step < 12; ++step) {
+          worker.optimize(step);
+          // One rank after the other.
+          if (step >= static_cast<std::uint64_t>(rank))
+            worker.parameters[0][0] = std::numeric_limits<float>::quiet_NaN();
+          engine.step(worker.model());
+        }
+      });
+  int diverged = 0;
+  for (const auto& failure : failures) {
+    ASSERT_NE(failure, nullptr);
+    try {
+      std::rethrow_exception(failure);
+    } catch (const Diverged& error) {
+      ++diverged;
+      EXPECT_THAT(error.what(), HasSubstr("training diverged"));
+    } catch (const std::exception& error) {
+      EXPECT_THAT(error.what(), HasSubstr("left"));
+    }
+  }
+  EXPECT_GT(diverged, 0);
+}
+
 // The exchange that flushes what is unsent is void: the next one flushes, and only then the kind is
 // left.
 TEST(Updates, AVoidFlushLosesNothing) {

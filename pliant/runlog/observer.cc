@@ -134,13 +134,13 @@ void Observer::flush(bool completed) {
   with_lines([&](StepLines& lines) { lines.write_all(writer(), completed); });
 }
 
-void Observer::end(const std::optional<std::string>& error, LogSummary sums) {
+void Observer::end(const Ending& ending, LogSummary sums) {
   if (log_ == nullptr) return;
   {
     const std::lock_guard lock(mutex_);
     sums.steps = lines_.written();
   }
-  log_->end(sums.steps, error, sums);
+  log_->end(sums.steps, ending, sums);
 }
 
 }  // namespace pliant::runlog

@@ -69,7 +69,7 @@ class Observer {
   // was not completed.
   void flush(bool completed);
   // The last line. `sums.steps` is filled in here.
-  void end(const std::optional<std::string>& error, LogSummary sums);
+  void end(const Ending& ending, LogSummary sums);
 
  private:
   template <typename Do>

@@ -177,12 +177,13 @@ void RunLog::message(Severity severity, std::string_view text) {
   write_line(std::move(out));
 }
 
-void RunLog::end(std::uint64_t step, const std::optional<std::string>& error,
-                 const LogSummary& summary) {
+void RunLog::end(std::uint64_t step, const Ending& ending, const LogSummary& summary) {
   JsonObject out = line("end");
   out.put("step", step)
-      .put("status", error ? "failed" : "closed")
-      .put("error", error)
+      .put("status", ending.error            ? "failed"
+                     : ending.is_interrupted ? "interrupted"
+                                             : "closed")
+      .put("error", ending.error)
       .raw("summary", to_json(summary));
   write_line(std::move(out), Place::kLast);
 }

@@ -44,7 +44,7 @@ class RunLog {
   void phase(std::uint64_t step, std::string_view name);
   void message(Severity severity, std::string_view text);
   // Whatever comes later is not written.
-  void end(std::uint64_t step, const std::optional<std::string>& error, const LogSummary& summary);
+  void end(std::uint64_t step, const Ending& ending, const LogSummary& summary);
 
   [[nodiscard]] std::optional<std::string> failure() const;
 

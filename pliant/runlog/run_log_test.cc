@@ -132,7 +132,7 @@ TEST_F(RunLogTest, EveryKindOfLineHasTheKeysOfTheDocument) {
   EXPECT_EQ(last()["name"], "slow");
   log->message(Severity::kWarning, "look");
   EXPECT_EQ(last()["level"], "warning");
-  log->end(6, "a peer is gone", {.plan = "gradients dense", .steps = 6, .bytes = {10}});
+  log->end(6, {.error = "a peer is gone"}, {.plan = "gradients dense", .steps = 6, .bytes = {10}});
   EXPECT_EQ(last()["status"], "failed");
   EXPECT_EQ(keys(last()["summary"]), (std::set<std::string>{"plan", "steps", "exchanges", "bytes",
                                                             "control_bytes", "voids"}));

@@ -133,8 +133,9 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(
   job->floats = job->bucket.scalar_type() == at::kFloat ? job->bucket : job->bucket.to(at::kFloat);
   require(job->floats.is_contiguous() && job->floats.device().is_cpu(),
           "submit: a bucket that is not contiguous in host memory");
-  const bool dense = is_dense();
-  float* at = job->floats.mutable_data_ptr<float>();
+  const bool carries = returned_->is_watching() && !is_dense();
+  float* const begin = job->floats.mutable_data_ptr<float>();
+  float* at = begin;
   const float* end = at + job->floats.numel();
   for (const at::Tensor& parameter : parameters) {
     const auto place = places_.find(parameter.unsafeGetTensorImpl());
@@ -144,8 +145,12 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(
     const auto size = static_cast<std::size_t>(parameter.numel());
     require(size <= static_cast<std::size_t>(end - at),
             "submit: a bucket of {} entries is too small for its parameters", job->floats.numel());
-    job->carried.push_back(dense ? std::nullopt
-                                 : returned_->carried(static_cast<std::size_t>(place->second)));
+    job->carried.emplace_back();
+    if (carries) {
+      const auto p = static_cast<std::size_t>(place->second);
+      returned_->carry_unreached(p, job->floats.narrow(0, at - begin, parameter.numel()));
+      job->carried.back() = returned_->carried(p);
+    }
     job->pieces.push_back({place->second, {at, size}, floats_of(job->carried.back())});
     at += size;
   }
@@ -172,12 +177,13 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(
   return future;
 }
 
-void TensorEngine::begin_backward() {
-  if (is_dense()) {
-    returned_->carry_nothing();
-  } else {
-    returned_->carry();
-  }
+void TensorEngine::watch_gradients() {
+  returned_->watch([this] { return engine_.kind() == plan::Kind::kGradients && !is_dense(); });
+}
+
+void TensorEngine::close(runlog::Ending ending) {
+  returned_->stop();
+  engine_.close(std::move(ending));
 }
 
 engine::Stepped TensorEngine::step(const std::vector<at::Tensor>& parameters,

@@ -31,6 +31,9 @@ class TensorEngine {
                std::vector<at::Tensor> parameters, engine::Options options,
                const std::vector<std::string>& buffer_names,
                const std::vector<at::Tensor>& buffers);
+  ~TensorEngine() { returned_->stop(); }
+  TensorEngine(const TensorEngine&) = delete;
+  TensorEngine& operator=(const TensorEngine&) = delete;
 
   // Averages a flat bucket in place: the gradients of these parameters, side by side. With the GIL,
   // which it lets go. The future's value is the bucket, or another value that `land` makes of it:
@@ -40,8 +43,9 @@ class TensorEngine {
                                                           const pybind11::object& value,
                                                           pybind11::object land);
 
-  // A backward is about to add to .grad.
-  void begin_backward();
+  // For gradients in host memory: averages that are still in .grad when a backward adds to it are
+  // not exchanged again. Until close().
+  void watch_gradients();
   [[nodiscard]] std::optional<double> rescaled() const { return returned_->rescaled(); }
 
   // Kind updates. Tensors are float32, dense in host memory, in the engine's order; those written
@@ -52,6 +56,8 @@ class TensorEngine {
   void meet(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
   void rebase(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
   void clear_at_sent(const std::vector<at::Tensor>& tensors);
+
+  void close(runlog::Ending ending);
 
   [[nodiscard]] Engine& engine() { return engine_; }
 

@@ -42,6 +42,8 @@ void translate(std::exception_ptr why) {
     set(error);
   } catch (const Disagreement& error) {
     set("DisagreementError", error);
+  } catch (const Diverged& error) {
+    set("DivergedError", error);
   } catch (const ContractError& error) {
     set("ContractError", error);
   } catch (const compress::PayloadError& error) {

@@ -60,11 +60,12 @@ void GradSnapshots::take_in() {
   }
 }
 
-std::optional<double> GradSnapshots::factor(const Seat& seat, const at::Tensor& gradient) {
+template <typename Entry>
+std::optional<double> GradSnapshots::factor(const Seat& seat, const Entry& entry_at) {
   std::optional<double> found;
   bool exactly_one = true;
   for (const Glimpse& glimpse : seat.glimpses) {
-    const float now = entry(gradient, seat.layout, glimpse.at);
+    const float now = entry_at(glimpse.at);
     exactly_one &= now == glimpse.value;
     const double here = static_cast<double>(now) / glimpse.value;
     if (!std::isfinite(here) || (found && !alike(*found, here))) return std::nullopt;
@@ -73,42 +74,80 @@ std::optional<double> GradSnapshots::factor(const Seat& seat, const at::Tensor& 
   return found && exactly_one ? 1.0 : found;
 }
 
-void GradSnapshots::carry() {
+std::optional<double> GradSnapshots::factor_of_gradient(const Seat& seat) {
+  const at::Tensor& gradient = seat.parameter.grad();
+  const bool held = gradient.defined() && !seat.glimpses.empty() &&
+                    gradient.sizes() == seat.parameter.sizes() && !gradient.is_sparse();
+  if (!held) return 0;
+  return factor(seat, [&](std::int64_t at) { return entry(gradient, seat.layout, at); });
+}
+
+void GradSnapshots::carry(std::size_t parameter) {
   take_in();
   const c10::NoGradGuard no_grad;
-  for (Seat& seat : seats_) {
-    const at::Tensor& gradient = seat.parameter.grad();
-    const bool held = gradient.defined() && !seat.glimpses.empty() &&
-                      gradient.sizes() == seat.parameter.sizes() && !gradient.is_sparse();
-    const std::optional<double> now = held ? factor(seat, gradient) : 0;
-    if (seat.fresh && now && *now != 0) {
-      at::Tensor copy = at::empty_strided(seat.parameter.sizes(), seat.layout, at::kFloat);
-      copy.copy_(gradient);
-      seat.carried = std::move(copy);
-    } else if (seat.fresh || (now && *now == 0)) {
-      seat.carried.reset();
-    }
-    seat.fresh = false;
+  Seat& seat = seats_[parameter];
+  const auto now = factor_of_gradient(seat);
+  if (seat.fresh && now && *now != 0) {
+    at::Tensor copy = at::empty_strided(seat.parameter.sizes(), seat.layout, at::kFloat);
+    copy.copy_(seat.parameter.grad());
+    seat.carried = std::move(copy);
+  } else if (seat.fresh || (now && *now == 0)) {
+    seat.carried.reset();
+  }
+  seat.fresh = false;
+}
+
+void GradSnapshots::carry_unreached(std::size_t parameter, const at::Tensor& piece) {
+  take_in();
+  const c10::NoGradGuard no_grad;
+  Seat& seat = seats_[parameter];
+  const float* entries = piece.const_data_ptr<float>();
+  const auto now =
+      seat.glimpses.empty() ? 0 : factor(seat, [&](std::int64_t at) { return entries[at]; });
+  if (seat.fresh && now && *now != 0) {
+    seat.carried = piece.clone();
+  } else if (seat.fresh || (now && *now == 0)) {
+    seat.carried.reset();
+  }
+  seat.fresh = false;
+}
+
+void GradSnapshots::carry_nothing(std::size_t parameter) {
+  take_in();
+  seats_[parameter].carried.reset();
+  seats_[parameter].fresh = false;
+}
+
+void GradSnapshots::watch(std::function<bool()> wanted) {
+  stop();
+  wanted_ = std::move(wanted);
+  for (std::size_t p = 0; p < seats_.size(); ++p) {
+    // torch refuses hooks on frozen parameters. They are looked at when they are submitted.
+    if (!seats_[p].parameter.requires_grad()) continue;
+    seats_[p].hook = seats_[p].parameter.register_hook([this, p](const at::Tensor& /*gradient*/) {
+      if (wanted_()) {
+        carry(p);
+      } else {
+        carry_nothing(p);
+      }
+    });
   }
 }
 
-void GradSnapshots::carry_nothing() {
-  take_in();
+void GradSnapshots::stop() {
   for (Seat& seat : seats_) {
-    seat.carried.reset();
-    seat.fresh = false;
+    if (seat.hook) seat.parameter.remove_hook(*seat.hook);
+    seat.hook.reset();
   }
+  wanted_ = nullptr;
 }
 
 std::optional<double> GradSnapshots::rescaled() {
   take_in();
   std::optional<double> found;
   for (const Seat& seat : seats_) {
-    const at::Tensor& gradient = seat.parameter.grad();
-    if (!seat.fresh || seat.glimpses.empty() || !gradient.defined() ||
-        gradient.sizes() != seat.parameter.sizes())
-      continue;
-    const auto here = factor(seat, gradient);
+    if (!seat.fresh || seat.glimpses.empty() || !seat.parameter.grad().defined()) continue;
+    const auto here = factor_of_gradient(seat);
     if (!here || *here == 0 || *here == 1 || (found && !alike(*found, *here))) return std::nullopt;
     found = here;
   }

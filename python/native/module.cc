@@ -122,7 +122,7 @@ void bind_engine(py::module_& module) {
            py::arg("options"))
       .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"),
            py::arg("value") = py::none(), py::arg("land") = py::none())
-      .def("begin_backward", &TensorEngine::begin_backward, NoGil())
+      .def("watch_gradients", &TensorEngine::watch_gradients, NoGil())
       .def("rescaled", &TensorEngine::rescaled, NoGil())
       .def(
           "begin_step", [](TensorEngine& self) { self.engine().gradients().begin_step(); }, NoGil())
@@ -209,7 +209,11 @@ void bind_engine(py::module_& module) {
       .def(
           "latest", [](TensorEngine& self) { return self.engine().log().latest(); }, NoGil())
       .def(
-          "close", [](TensorEngine& self) { self.engine().close(); }, NoGil());
+          "close",
+          [](TensorEngine& self, bool interrupted, std::optional<std::string> error) {
+            self.close({.is_interrupted = interrupted, .error = std::move(error)});
+          },
+          NoGil(), py::arg("interrupted") = false, py::arg("error") = py::none());
 }
 
 // The SIMD instruction sets that the kernels can use on this CPU, the one in use first.

@@ -13,14 +13,15 @@ from torch import nn
 from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
-from pliant.attachment import Attachment
+from pliant.attachment import Attachment, InertAttachment
 from pliant.averager import Averager
 from pliant.ddp import hook, parameters
-from pliant.ddp.backward_detector import BackwardDetector
+from pliant.ddp.loop_observer import LoopObserver
+from pliant.ddp.new_parameters import NewParameters
 from pliant.errors import ContractError, UnsupportedError
 from pliant.options import Options, pins_updates
 from pliant.updates.optimizers import Optimizers
-from pliant.updates.support import UpdatesSupport, support_for
+from pliant.updates.support import UpdatesSupport, support_for, warn_of_gradients_only
 
 Hook = Callable[[Any, GradBucket], Future[torch.Tensor]]
 
@@ -78,7 +79,6 @@ def attach(
     name: of the run, in log and metrics. By default the log's.
     metrics: Prometheus text of rank 0: "127.0.0.1:9095" (a port alone is on loopback), or a file
         that ends in .prom (docs/metrics.md)."""
-    module = hook.unwrap(ddp)
     optimizers = None if optimizer is None else Optimizers(optimizer)
     options = Options(
         plan=plan,
@@ -98,6 +98,9 @@ def attach(
         name=name,
         metrics=metrics,
     )
+    if hook.is_alone_without_ddp(ddp):
+        return Averager(InertAttachment(options, parameters.of(ddp)))
+    module = hook.unwrap(ddp)
     averaged = parameters.of_ddp(module)
     slot = hook.slot_of(module)
     if slot.handler is not None:
@@ -105,13 +108,24 @@ def attach(
             "pliant is attached to this DDP object already; close() that averager first"
         )
     support = support_for(module, averaged, optimizers, options)
+    if support.driver is None and optimizers is not None:
+        warn_of_gradients_only(plan, support.why_not)
     attachment = Attachment(options, module.process_group, averaged, support)
     attachment.start()
-    watch = BackwardDetector(attachment, module, [] if optimizers is None else optimizers.each)
+    each = [] if optimizers is None else optimizers.each
+    watch = LoopObserver(attachment, module, each)
+    newcomers = NewParameters(
+        attachment,
+        module.module,
+        averaged,
+        ignored=module.parameters_to_ignore,
+        exchanged=each if support.driver is not None else (),
+    )
     slot.handler = attachment
 
     def leave() -> None:
         watch.stop()
+        newcomers.stop()
         slot.handler = None
 
     attachment.on_close(leave)
@@ -165,6 +179,7 @@ def comm_hook(
         )
     averaged = None if model is None else parameters.of(model)
     attachment = Attachment(options, process_group, averaged, UpdatesSupport())
-    if model is not None:
-        attachment.on_close(BackwardDetector(attachment, model, []).stop)
+    if model is not None and averaged is not None:
+        attachment.on_close(LoopObserver(attachment, model, []).stop)
+        attachment.on_close(NewParameters(attachment, model, averaged).stop)
     return Averager(attachment), hook.hook

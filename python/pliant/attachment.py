@@ -25,6 +25,7 @@ from pliant.ddp.loss_scale import LossScale
 from pliant.ddp.parameters import Parameters
 from pliant.engine_setup import make_engine
 from pliant.errors import ContractError
+from pliant.monitoring import ending
 from pliant.monitoring.monitor import RunMonitor
 from pliant.options import Options
 from pliant.side_channel import SideChannel
@@ -64,7 +65,7 @@ class Attachment:
         parameters, options, group = self.parameters, self.options, self.group
         alone = dist.get_world_size(group) == 1
         if alone:
-            log.info("world size 1: nothing to average, everything stays as it is")
+            log.warning("world size 1: nothing to average, everything stays as it is")
         selector = self._device_selector(parameters)
         deadline = options.deadline_seconds
         if deadline is None:
@@ -110,7 +111,7 @@ class Attachment:
             updates.settle()
         engine = None if self._running is None else self._running.engine
         if engine is not None:
-            engine.close()
+            ending.close(engine)
         self._closed = self.summary()
         self._running = None
         for action in self._on_close:
@@ -163,6 +164,15 @@ class Attachment:
         else:
             self.options = dataclasses.replace(self.options, plan=plan)
 
+    def tell_network(self, link: str | None) -> None:
+        if self._running is None:
+            raise ContractError(
+                "tell_network: there is no engine "
+                + ("any more" if self.is_closed else "before the first step")
+            )
+        self._running.side_channel.check_alike(link, "tell_network")
+        self._running.engine.tell_network(link)
+
     def summary(self) -> Summary:
         if self._closed is not None:
             return self._closed
@@ -187,12 +197,10 @@ class Attachment:
             return hook.all_reduce(self.group, bucket)
         return self._running.gradients.on_bucket(bucket)
 
-    def begin_backward(self) -> None:
+    def before_training_forward(self) -> None:
         updates = self.support.driver
         if updates is not None and updates.trains_locally:
             self.state.warn_if_not_restored(self.support)
-        if self._running is not None:
-            self._running.gradients.begin_backward()
 
     def look_for_rescaling(self) -> None:
         if self._running is not None:
@@ -215,7 +223,23 @@ class Attachment:
         return DeviceSelector(parameters, self.options.clip_norm or 0.0)
 
 
+class InertAttachment(Attachment):
+    """Attachment to a model that is not wrapped in DDP, in a process without others: nothing is
+    exchanged, and nothing is kept."""
+
+    def __init__(self, options: Options, parameters: Parameters) -> None:
+        super().__init__(options, None, parameters, UpdatesSupport())
+        self.state.load(None, {})
+        log.warning("one process and no DDP: nothing to average, everything stays as it is")
+
+    def set_plan(self, plan: str) -> None:
+        self.options = dataclasses.replace(self.options, plan=plan)
+
+    def tell_network(self, link: str | None) -> None:
+        pass
+
+
 def _end(engine: _native.Engine, monitor: RunMonitor) -> None:
     """Called at the end of a script that never called close()."""
-    engine.close()
+    ending.close(engine, at_exit=True)
     monitor.stop(engine)

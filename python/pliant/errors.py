@@ -28,6 +28,10 @@ class DisagreementError(PliantError):
     """Ranks that must be alike are not. The text names the fact, two ranks and both values."""
 
 
+class DivergedError(PliantError):
+    """Training diverged: under updates, no rank makes finite progress any more."""
+
+
 class ContractError(PliantError):
     """A call that may not be made like this, or now. The text says why."""
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from support import models, world
-
+from support.messages import Messages
 
 PLANS = [
     pytest.param("gradients union density=10%", marks=pytest.mark.slow),
@@ -30,13 +31,27 @@ def data() -> DataLoader[Any]:
     )
 
 
-def lightning(rank: int, size: int, folder: str, plan: str) -> None:
-    from lightning.pytorch import LightningModule, Trainer
+def trainer_of(size: int, folder: str, *callbacks: Any, **options: Any) -> Any:
+    from lightning.pytorch import Trainer
     from lightning.pytorch.plugins.environments import TorchElasticEnvironment
 
-    import os
+    os.environ.update(GROUP_RANK="0", LOCAL_WORLD_SIZE=str(size), TORCHELASTIC_RUN_ID="test")
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+    return Trainer(
+        accelerator="cpu",
+        devices=size,
+        strategy="ddp" if size > 1 else "auto",
+        callbacks=list(callbacks),
+        default_root_dir=folder,
+        plugins=[TorchElasticEnvironment()] if size > 1 else [],
+        enable_checkpointing=any("Checkpoint" in type(one).__name__ for one in callbacks),
+        **quiet,  # type: ignore[arg-type]
+        **options,
+    )
 
-    from pliant.lightning import Averaging
+
+def module_to_fit() -> Any:
+    from lightning.pytorch import LightningModule
 
     class Fit(LightningModule):
         def __init__(self) -> None:
@@ -50,18 +65,58 @@ def lightning(rank: int, size: int, folder: str, plan: str) -> None:
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return models.sgd(self)
 
-    os.environ.update(GROUP_RANK="0", LOCAL_WORLD_SIZE=str(size), TORCHELASTIC_RUN_ID="test")
-    averaging = Averaging(plan)
-    module = Fit()
-    trainer = Trainer(
-        accelerator="cpu", devices=size, strategy="ddp", max_epochs=2, callbacks=[averaging], logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder, plugins=[TorchElasticEnvironment()],
-    )  # fmt: skip
-    trainer.fit(module, data())
-    assert averaging.last is not None
-    assert averaging.last.steps > 0 and averaging.last.bytes_sent > 0
-    assert averaging.last.plan.startswith(plan)
+    return Fit()
+
+
+def lightning(rank: int, size: int, folder: str, plan: str) -> None:
+    from pliant.lightning import Averaging
+
+    averaging, module = Averaging(plan), module_to_fit()
+    trainer_of(size, folder, averaging, max_epochs=2).fit(module, data())
+    assert averaging.averager is not None
+    summary = averaging.averager.summary()
+    assert summary.steps > 0 and summary.bytes_sent > 0
+    assert summary.plan.startswith(plan)
     assert models.alike_on_all_ranks(models.flat(module))
+
+
+def lightning_resumed(rank: int, size: int, folder: str, plan: str) -> None:
+    """Stopped in the middle and resumed from a checkpoint, it ends with the same bits."""
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    from pliant.lightning import Averaging
+
+    ends = []
+    for way in ("at once", "stopped and resumed"):
+        module = module_to_fit()
+        if way == "stopped and resumed":
+            saving = ModelCheckpoint(
+                f"{folder}/kept", every_n_epochs=1, save_top_k=1, monitor="step", mode="max"
+            )
+            first = trainer_of(size, folder, Averaging(plan), saving, max_epochs=2)
+            first.fit(module, data())
+            torch.distributed.barrier()
+            states = [f"{saving.best_model_path}.pliant-rank{each}" for each in range(size)]
+            kept = [f"{folder}/kept/{name}" for name in os.listdir(f"{folder}/kept")]
+            assert sorted(kept) == sorted([saving.best_model_path, *states]), kept
+            module = module_to_fit()
+            last = trainer_of(size, folder, Averaging(plan), max_epochs=4)
+            with Messages() as messages:
+                last.fit(module, data(), ckpt_path=saving.best_model_path)
+            assert not messages.count("lost"), messages.texts
+        else:
+            trainer_of(size, folder, Averaging(plan), max_epochs=4).fit(module, data())
+        ends.append(models.flat(module))
+    assert torch.equal(*ends)
+
+
+def lightning_alone(rank: int, size: int, folder: str) -> None:
+    from pliant.lightning import Averaging
+
+    averaging, module = Averaging(), module_to_fit()
+    trainer_of(1, folder, averaging, max_epochs=1).fit(module, data())
+    assert averaging.averager is not None
+    print(averaging.averager.summary())
 
 
 def accelerate(rank: int, size: int, plan: str) -> None:
@@ -83,6 +138,37 @@ def accelerate(rank: int, size: int, plan: str) -> None:
     assert models.alike_on_all_ranks(models.flat(model))
 
 
+def accelerate_alone(rank: int, size: int) -> None:
+    from accelerate import Accelerator
+
+    import pliant
+
+    with Messages() as messages:
+        ends = []
+        for plan in ("auto", "updates every=4 late=1 union density=1%", None):
+            accelerator = Accelerator(cpu=True)
+            model = models.mlp()
+            model, optimizer, loader = accelerator.prepare(model, models.sgd(model), data())
+            averager = None if plan is None else pliant.attach(model, optimizer, plan)
+            for inputs, targets in loader:
+                accelerator.backward(nn.functional.mse_loss(model(inputs), targets))
+                optimizer.step()
+                optimizer.zero_grad()
+            if averager is not None:
+                averager.note(loss=0.5)
+                averager.tell_network("100mbit,10ms")
+                averager.set_plan("gradients dense")
+                averager.rebase()
+                with averager.on_base(), averager.settled():
+                    assert len(averager.base()) == 6
+                averager.load_state_dict(averager.state_dict())
+                print(averager.summary(), averager.plan)
+                averager.close()
+            ends.append(models.flat(model))
+    assert torch.equal(ends[0], ends[2]) and torch.equal(ends[1], ends[2])
+    assert messages.count("nothing to average") == 2, messages.texts
+
+
 @pytest.mark.parametrize("plan", PLANS)
 def test_lightning(tmp_path: Any, plan: str) -> None:
     pytest.importorskip("lightning")
@@ -93,3 +179,20 @@ def test_lightning(tmp_path: Any, plan: str) -> None:
 def test_accelerate(plan: str) -> None:
     pytest.importorskip("accelerate")
     world.run(accelerate, plan, ranks=2)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_lightning_resumes_from_its_checkpoints(tmp_path: Any, plan: str) -> None:
+    pytest.importorskip("lightning")
+    world.run(lightning_resumed, str(tmp_path), plan, ranks=2, group=False)
+
+
+@pytest.mark.slow
+def test_lightning_with_one_process(tmp_path: Any) -> None:
+    pytest.importorskip("lightning")
+    world.run(lightning_alone, str(tmp_path), ranks=1, group=False)
+
+
+def test_accelerate_with_one_process() -> None:
+    pytest.importorskip("accelerate")
+    world.run(accelerate_alone, ranks=1, group=False)

@@ -5,7 +5,10 @@ together."""
 from __future__ import annotations
 
 import copy
+import dataclasses
+from collections import OrderedDict
 from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -17,6 +20,78 @@ from support import models
 from support.messages import Messages
 from support.training import EVERYTHING, SOME, close_to, compare, loss_of, steps
 from support.world import on_ranks
+
+
+# --- what a model returns ---
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    hidden: torch.Tensor
+    name: str = "no tensor"
+
+
+@dataclasses.dataclass
+class Plain:
+    hidden: torch.Tensor
+
+
+class Named(NamedTuple):
+    hidden: torch.Tensor
+    name: str = "no tensor"
+
+
+class Output(OrderedDict[str, torch.Tensor]):
+    """A dict whose keys are attributes too, as Hugging Face's ModelOutput."""
+
+    def __init__(self, hidden: torch.Tensor) -> None:
+        super().__init__(hidden=hidden)
+
+    @property
+    def hidden(self) -> torch.Tensor:
+        return self["hidden"]
+
+
+@on_ranks(2)
+def test_models_may_return_any_object(rank: int) -> None:
+    for container in (Slotted, Plain, Named, Output, Opaque):
+
+        def loop(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
+            for number in range(3):
+                optimizer.zero_grad()
+                for part in range(2):
+                    inputs, targets = models.batch(rank, 2 * number + part)
+                    nn.functional.mse_loss(model(inputs).hidden, targets).backward()
+                optimizer.step()
+
+        compare(rank, lambda kind=container: Odd(kind), loop)
+
+
+class Scaled(nn.Module):
+    """Returns one of its parameters beside its output, as CLIP does with its scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = models.mlp()
+        self.scale = nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.inner(inputs), self.scale
+
+
+@on_ranks(2)
+def test_a_parameter_that_is_returned_collects_no_hooks(rank: int) -> None:
+    def loop(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
+        for number in range(4):
+            optimizer.zero_grad()
+            inputs, targets = models.batch(rank, number)
+            outputs, scale = model(inputs)
+            assert scale is model.module.scale  # type: ignore[union-attr]
+            nn.functional.mse_loss(scale * outputs, targets).backward()
+            optimizer.step()
+        assert not model.module.scale._backward_hooks  # type: ignore
+
+    compare(rank, Scaled, loop)
 
 
 # --- accumulation of gradients ---
@@ -95,6 +170,126 @@ def test_the_second_backward_sends_only_what_is_new(rank: int) -> None:
             sent += int(((parameter.grad - old).abs() > 1e-6).sum())
         assert sent < 0.5 * entries, "most of it was sent"
         averager.close()
+
+
+def penalized(model: nn.Module, rank: int, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A loss, and the penalty on the slope of the model at its inputs (WGAN-GP)."""
+    inputs, targets = models.batch(rank, number)
+    inputs.requires_grad_()
+    outputs = model(inputs)
+    (slope,) = torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
+    return nn.functional.mse_loss(outputs, targets), (slope.norm(dim=1) - 1).square().mean()
+
+
+def smooth() -> nn.Module:
+    """Its slope depends on all of its parameters."""
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(10, 32), nn.Tanh(), nn.Linear(32, 2, bias=False))
+
+
+class Opaque:
+    """An output of a model that shows nobody its tensors."""
+
+    __slots__ = ("hidden",)
+
+    def __init__(self, hidden: torch.Tensor) -> None:
+        self.hidden = hidden
+
+
+class Odd(nn.Module):
+    """Returns its output inside `container`, or keeps it in an attribute."""
+
+    def __init__(self, container: object) -> None:
+        super().__init__()
+        self.inner = models.mlp()
+        self.container = container
+        self.kept: torch.Tensor | None = None
+
+    def forward(self, inputs: torch.Tensor) -> object:
+        self.kept = self.inner(inputs)
+        return self.container(self.kept)  # type: ignore[operator]
+
+
+@on_ranks(2)
+def test_gradients_that_are_cleared_late_are_not_taken_for_kept_ones(rank: int) -> None:
+    """zero_grad() between forward and backward, with everything that may come between them, is
+    zero_grad() before forward."""
+
+    def penalty_too(model: nn.Module, number: int, clear: object) -> None:
+        loss, penalty = penalized(model, rank, number)
+        clear()  # type: ignore[operator]
+        (loss + penalty).backward()
+
+    def penalty_alone(model: nn.Module, number: int, clear: object) -> None:
+        _, penalty = penalized(model, rank, number)
+        clear()  # type: ignore[operator]
+        penalty.backward()
+
+    def look_at_gradients(model: nn.Module, number: int, clear: object) -> None:
+        loss = loss_of(model, rank, number)
+        torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
+        clear()  # type: ignore[operator]
+        loss.backward()
+
+    def opaque_output(model: nn.Module, number: int, clear: object) -> None:
+        inputs, targets = models.batch(rank, number)
+        hidden = model(inputs).hidden
+        clear()  # type: ignore[operator]
+        nn.functional.mse_loss(hidden, targets).backward()
+
+    def kept_output(model: nn.Module, number: int, clear: object) -> None:
+        inputs, targets = models.batch(rank, number)
+        model(inputs)
+        clear()  # type: ignore[operator]
+        nn.functional.mse_loss(model.module.kept, targets).backward()  # type: ignore
+
+    def nothing(output: torch.Tensor) -> None:
+        return None
+
+    for part, make in (
+        (penalty_too, models.mlp),
+        (penalty_alone, smooth),
+        (look_at_gradients, models.mlp),
+        (opaque_output, lambda: Odd(Opaque)),
+        (kept_output, lambda: Odd(nothing)),
+    ):
+        ends = []
+        for late in (False, True):
+            model = models.ddp(make())  # type: ignore[no-untyped-call]
+            optimizer = models.sgd(model)
+            averager = pliant.attach(model, optimizer, SOME)
+            for number in range(4):
+                if not late:
+                    optimizer.zero_grad()
+                part(model, number, optimizer.zero_grad if late else lambda: None)
+                optimizer.step()
+            averager.close()
+            ends.append(models.flat(model))
+        assert torch.equal(*ends), part.__name__
+
+
+@on_ranks(2)
+def test_gradients_that_no_backward_reached_are_not_sent_again(rank: int) -> None:
+    """A branch is used in the first backward of a step and not in the second: what its bucket holds
+    then was averaged already."""
+
+    def loop(model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
+        for number in range(4):
+            optimizer.zero_grad()
+            for part in range(2):
+                model.module.choice = part  # type: ignore[union-attr]
+                loss_of(model, rank, 2 * number + part).backward()
+            optimizer.step()
+
+    for view in (False, True):
+        compare(
+            rank,
+            models.Branches,
+            loop,
+            find_unused_parameters=True,
+            gradient_as_bucket_view=view,
+            tolerance=1e-4,
+        )
 
 
 @on_ranks(2)

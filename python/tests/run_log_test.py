@@ -263,6 +263,54 @@ def test_a_failure_is_in_the_last_line(tmp_path: Path) -> None:
     assert len(run_log_schema.of_type(lines, "step")) == 5
 
 
+_ENDING = """
+import os, signal, sys, torch, pliant
+torch.distributed.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
+averager = pliant.attach(model, plan="gradients dense", log=sys.argv[1])
+how, closes = sys.argv[2:]
+try:
+    model(torch.ones(3, 4)).sum().backward()
+    if how == "interrupted":
+        os.kill(os.getpid(), signal.SIGINT)
+        while True:
+            pass
+    elif how == "failed":
+        raise ValueError("no such file")
+    elif how == "exit":
+        sys.exit(3)
+finally:
+    if closes == "closed":
+        averager.close()
+"""
+
+
+@pytest.mark.parametrize("closes", ["closed", "left open"])
+@pytest.mark.parametrize(
+    ("how", "status", "error"),
+    [
+        ("interrupted", "interrupted", None),
+        ("failed", "failed", "ValueError: no such file"),
+        ("exit", "closed", None),
+        ("end", "closed", None),
+    ],
+)
+def test_the_last_line_says_how_the_run_ended(
+    how: str, status: str, error: str | None, closes: str, tmp_path: Path
+) -> None:
+    place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(world.free_port())}
+    subprocess.run(
+        [sys.executable, "-c", _ENDING, str(tmp_path / "run.jsonl"), how, closes],
+        env={**os.environ, **place, "RANK": "0", "WORLD_SIZE": "1"},
+        stderr=subprocess.PIPE,
+        timeout=120,
+        check=how == "end",
+    )
+    lines = run_log_schema.read(tmp_path / "run.jsonl")
+    run_log_schema.check(lines)
+    assert (lines[-1]["status"], lines[-1]["error"]) == (status, error)
+
+
 def test_outside_the_lab_a_phase_is_only_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PLIANT_LAB_CONTROL", raising=False)
     assert lab.enter_phase("slow") is False

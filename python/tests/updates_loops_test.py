@@ -287,3 +287,84 @@ def test_buffers_that_stay_are_named(rank: int) -> None:
     with Messages() as messages:
         begin(SOME, lambda: module)[2].close()
     assert messages.count("stay as they are on each rank: wide, columns") == 1, messages.texts
+
+
+class Caching(nn.Module):
+    """Buffers that change while training runs, each in a way of its own, and one that does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = models.mlp()
+        self.norm = nn.BatchNorm1d(10)
+        self.register_buffer("grown", torch.zeros(4))
+        self.register_buffer("resized", torch.zeros(4))
+        self.register_buffer("swapped", torch.zeros(4))
+        self.register_buffer("narrow", torch.zeros(4))
+        self.register_buffer("turned", torch.zeros(2, 3))
+        self.register_buffer("dropped", torch.zeros(4))
+        self.register_buffer("deleted", torch.zeros(4))
+        self.register_buffer("ids", torch.arange(4))
+        self.forwards = 0
+
+    def change(self, size: int) -> None:
+        self.grown = torch.arange(float(size))
+        self.resized.resize_(size)
+        self.swapped.data = torch.arange(float(size))
+        self.narrow = self.narrow.half()
+        self.turned = torch.ones(3, 2).t()
+        self.dropped = None
+        self._buffers.pop("deleted", None)
+        self.ids = torch.arange(size)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.inner(self.norm(inputs))
+        return result
+
+
+CHANGING = ("grown", "resized", "swapped", "narrow", "turned", "dropped", "deleted", "ids")
+
+
+@on_ranks(2)
+def test_buffers_that_change_their_size_stay_on_their_rank(rank: int) -> None:
+    for plan in (SOME, DENSE):
+        with Messages() as messages:
+            model = models.ddp(Caching(), broadcast_buffers=False)
+            optimizer = models.sgd(model)
+            averager = pliant.attach(model, optimizer, plan)
+            for number in range(12):
+                if number >= 3 + 3 * rank:  # ranks do so at different times
+                    model.module.change(5 + number)
+                models.step(model, optimizer, rank, number)
+            saved = averager.state_dict()
+            with averager.on_base():
+                assert models.alike_on_all_ranks(model.module.norm.running_mean)
+            with averager.settled():
+                assert models.alike_on_all_ranks(model.module.norm.running_mean)
+            averager.load_state_dict(saved)
+            steps(model, optimizer, rank, 4)
+            averager.rebase()
+            steps(model, optimizer, rank, 4)
+            averager.set_plan("gradients dense")
+            steps(model, optimizer, rank, 6)
+            assert averager.plan.startswith("gradients")
+            averager.close()
+        assert models.alike_on_all_ranks(models.flat(model))
+        assert torch.equal(model.module.grown, torch.arange(16.0))
+        assert torch.equal(model.module.ids, torch.arange(16))
+        named = [text for text in messages.texts if "changed their size" in text]
+        assert sorted(", ".join(text.rsplit(": ", 1)[1] for text in named).split(", ")) == sorted(
+            CHANGING
+        ), messages.texts
+
+
+@on_ranks(2)
+def test_buffers_that_become_what_they_were_travel_again(rank: int) -> None:
+    model, optimizer, averager = begin("updates every=1 late=0 dense", models.conv)
+    norm = model.module[2]
+    steps(model, optimizer, rank, 2)
+    norm.running_mean = norm.running_mean.double()
+    averager.state_dict()
+    norm.running_mean = norm.running_mean.float()
+    steps(model, optimizer, rank, 2)
+    assert models.alike_on_all_ranks(norm.running_mean)
+    averager.close()

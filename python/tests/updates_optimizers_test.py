@@ -112,7 +112,14 @@ def test_steps_of_adam_are_lengthened(rank: int) -> None:
     adam = lambda model: torch.optim.AdamW(model.parameters(), lr=0.01)  # noqa: E731
     tensor = lambda model: torch.optim.Adam(model.parameters(), lr=torch.tensor(0.01))  # noqa: E731
     sgd = lambda model: torch.optim.SGD(model.parameters(), lr=0.01)  # noqa: E731
-    for optimizer_of in (adam, tensor):
+
+    def shared(model: nn.Module) -> torch.optim.Optimizer:
+        """Groups that have one tensor as their rate, and one group with a rate of its own."""
+        rate, each = torch.tensor(0.01), [[one] for one in model.parameters()]
+        groups = [{"params": params, "lr": rate} for params in each[:-1]]
+        return torch.optim.Adam([*groups, {"params": each[-1], "lr": 0.01}])
+
+    for optimizer_of in (adam, tensor, shared):
         within, lengthening = rates_within_steps(optimizer_of)
         assert within[0] == pytest.approx(0.01), "nothing has landed yet"
         assert within[-1] > 0.0105 and max(within) <= 0.01 * 2**0.5 * 1.0001, within

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Driver of kind gradients: hands DDP's buckets to the engine, and observes backward passes and
-optimizer steps."""
+"""Driver of kind gradients: hands DDP's buckets to the engine, and notices gradients that were
+rescaled after their exchange."""
 
 from __future__ import annotations
 
@@ -55,6 +55,8 @@ class GradientsDriver:
         self._in_step = False  # between a step's first bucket and its last
         self._local = False  # the backward under way belongs to a step of kind updates
         self._log_once = LogOnce()
+        if selector is None and not self._alone:
+            engine.watch_gradients()
 
     def on_bucket(self, bucket: GradBucket) -> Future[torch.Tensor]:
         if bucket.buffer().is_sparse:
@@ -73,10 +75,6 @@ class GradientsDriver:
             self._engine.begin_step()  # from here on the plan is this step's
             return self.selector.submit(bucket, self._engine.plan, self._engine.submit)
         return self._engine.submit(bucket.buffer(), bucket.parameters())
-
-    def begin_backward(self) -> None:
-        if self._exchanges_in_host_memory():
-            self._engine.begin_backward()
 
     def look_for_rescaling(self) -> None:
         """Warns if user code rescaled the averaged gradients. Under a sparse plan they are sums of

@@ -4,6 +4,7 @@
 A hook is registered once per DDP object and cannot be removed. So a slot is registered, which
 averagers enter and leave. While the slot is empty, gradients are averaged as DDP would."""
 
+import os
 import weakref
 from typing import Protocol
 
@@ -62,14 +63,26 @@ def slot_of(ddp: DistributedDataParallel) -> HookSlot:
     return slot
 
 
+def is_alone_without_ddp(model: nn.Module) -> bool:
+    """Whether this is the only process, and nobody has wrapped the model, as Accelerate does not
+    then."""
+    inner = getattr(model, "_orig_mod", model)
+    if not isinstance(inner, nn.Module) or isinstance(inner, DistributedDataParallel):
+        return False
+    if dist.is_initialized():
+        size = dist.get_world_size()
+    else:  # somebody may have forgotten init_process_group()
+        size = int(os.environ.get("WORLD_SIZE", "1"))
+    return size == 1 and not _is_fsdp(inner)
+
+
 def unwrap(model: nn.Module) -> DistributedDataParallel:
     """The DDP object, also from under torch.compile; anything else is refused by name."""
     inner = getattr(model, "_orig_mod", model)
     if isinstance(inner, DistributedDataParallel):
         return inner
     name = type(inner).__name__
-    families = [base.__name__ for base in type(inner).__mro__]
-    if "FullyShardedDataParallel" in families or "FSDPModule" in families:
+    if _is_fsdp(inner):
         raise UnsupportedError(
             f"pliant.attach() works on DistributedDataParallel, and {name} is FSDP: its ranks hold "
             "different parts of the parameters, "
@@ -80,6 +93,11 @@ def unwrap(model: nn.Module) -> DistributedDataParallel:
         "the model first: "
         "pliant.attach(DistributedDataParallel(model), optimizer)"
     )
+
+
+def _is_fsdp(model: nn.Module) -> bool:
+    families = [base.__name__ for base in type(model).__mro__]
+    return "FullyShardedDataParallel" in families or "FSDPModule" in families
 
 
 class FirstStep:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -57,14 +58,19 @@ def is_dense(tensor: torch.Tensor) -> bool:
     return _native.layout(tensor) == list(tensor.stride())
 
 
-def of(module: nn.Module, ignored: frozenset[str] = frozenset()) -> Parameters:
+def of(
+    module: nn.Module, ignored: frozenset[str] = frozenset(), frozen: Collection[int] = ()
+) -> Parameters:
     """The parameters whose gradients DDP passes to its hook: those that require gradients, each
-    once, without those whose gradients are sparse tensors."""
+    once, without those whose gradients are sparse tensors. frozen: ids of others that belong to
+    them."""
     sparse = _with_sparse_gradients(module)
     names: list[str] = []
     parameters: list[torch.Tensor] = []
     for name, parameter in module.named_parameters():
-        if not parameter.requires_grad or name in ignored or id(parameter) in sparse:
+        if name in ignored or id(parameter) in sparse:
+            continue
+        if not parameter.requires_grad and id(parameter) not in frozen:
             continue
         _check(name, parameter)
         names.append(name.replace("_orig_mod.", ""))
@@ -78,7 +84,33 @@ def of(module: nn.Module, ignored: frozenset[str] = frozenset()) -> Parameters:
 
 
 def of_ddp(ddp: DistributedDataParallel) -> Parameters:
-    return of(ddp.module, frozenset(ddp.parameters_to_ignore))
+    """The parameters that DDP has in its buckets: those that required gradients when DDP was made.
+    They may be frozen now, and unfrozen later."""
+    ignored = frozenset(ddp.parameters_to_ignore)
+    bucketed = _in_buckets(ddp, ignored)
+    if bucketed is None:
+        return of(ddp.module, ignored)
+    for name, parameter in ddp.module.named_parameters():
+        if parameter.requires_grad and name not in ignored and id(parameter) not in bucketed:
+            raise UnsupportedError(
+                f"parameter {name} was frozen, or not there, when the model was wrapped in DDP: "
+                "DDP does not average it. Wrap the model after unfreezing it."
+            )
+    return of(ddp.module, ignored, bucketed)
+
+
+def _in_buckets(ddp: DistributedDataParallel, ignored: frozenset[str]) -> set[int] | None:
+    """The ids of the parameters in DDP's buckets, if they may be others than those that require
+    gradients now. Otherwise None: looking at the buckets costs memory of their size."""
+    parameters = [each for name, each in ddp.module.named_parameters() if name not in ignored]
+    trained = sum(parameter.requires_grad for parameter in parameters)
+    count = ddp._get_ddp_logging_data()["num_parameter_tensors"]  # type: ignore[no-untyped-call]
+    if trained == len(parameters) == count:
+        return None
+    if _with_sparse_gradients(ddp.module):
+        return None  # DDP cannot show its buckets then
+    buckets = ddp.reducer._get_zeros_like_grad_buckets()
+    return {id(parameter) for bucket in buckets for parameter in bucket.parameters()}
 
 
 def anonymous(parameters: list[torch.Tensor]) -> Parameters:

@@ -60,7 +60,7 @@ class Figures:
     world: int
     parameters: int
     optimizer: str | None
-    status: str  # "closed", "failed", or "unfinished" where the log has no end
+    status: str  # "closed", "interrupted", "failed", or "unfinished" where the log has no end
     error: str | None
     steps: int
     seconds: float

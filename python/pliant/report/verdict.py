@@ -56,6 +56,8 @@ def against_dense(figures: Figures) -> str:
 def _ending(figures: Figures) -> str:
     if figures.status == "failed":
         return f"The run failed: {formatting.short(formatting.plain(figures.error or 'no reason was logged'), 300)}"
+    if figures.status == "interrupted":
+        return "The run was interrupted."
     return (
         "The log has no end: the run goes on, or was killed."
         if figures.status == "unfinished"

@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
 from pliant import _native
-from pliant.ddp.backward_detector import not_compiled
+from pliant.ddp.loop_observer import not_compiled
 from pliant.ddp.parameters import unflatten
 from pliant.errors import ContractError
 from pliant.log_once import LogOnce

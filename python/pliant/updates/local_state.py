@@ -88,6 +88,7 @@ class LocalState:
         self.note_layout()
 
     def note_layout(self) -> None:
+        self._tensors.buffers.note_layout()
         self._strides = self._tensors.strides()
 
     def forget(self) -> None:

@@ -122,6 +122,14 @@ class Optimizers:
         own = {id(parameter): name for name, parameter in module.named_parameters()}
         homes: dict[int, int] = {}
         for optimizer in self.each:
+            held = [one for group in optimizer.param_groups for one in group["params"]]
+            if not any(id(parameter) in own for parameter in held):
+                return (
+                    f"{type(optimizer).__name__} has none of the model's parameters: it steps "
+                    "another model, or a float32 master copy, which an exchange would not move. "
+                    "Pass the optimizer of the model's own parameters, or use a plan of kind "
+                    "gradients."
+                )
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
                     if id(parameter) not in own:
@@ -135,7 +143,7 @@ class Optimizers:
                     homes[id(parameter)] = homes.get(id(parameter), 0) + 1
         for name, parameter in zip(parameters.names, parameters.tensors, strict=True):
             count = homes.get(id(parameter), 0)
-            if count != 1:
+            if count > 1 or (count == 0 and parameter.requires_grad):
                 where = "in none of the optimizers" if count == 0 else f"in {count} optimizers"
                 return (
                     f"parameter {name} is {where} that were attached; under updates each is in "

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from pliant.ddp.backward_detector import not_compiled
+from pliant.ddp.loop_observer import not_compiled
 from pliant.errors import UnsupportedError
 from pliant.updates.step_scale import StepScale
 

@@ -21,28 +21,40 @@ class StepScale:
         self._scaled = {
             id(optimizer) for optimizer in optimizers if divides_by_second_moment(optimizer)
         }
-        self._kept: dict[
-            int, list[tuple[dict[str, Any], Any]]
-        ] = {}  # by optimizer: parameter groups and their rates
+        self._kept: dict[int, _Rates] = {}  # by optimizer
 
     def begin(self, optimizer: Optimizer) -> None:
         self.end(optimizer)  # if its last step ended by an exception
         factor = self._factor() if id(optimizer) in self._scaled else 1.0
-        if factor == 1.0:
-            return
-        kept = self._kept[id(optimizer)] = []
-        for group in optimizer.param_groups:
-            rate = group.get("lr")
-            if isinstance(rate, torch.Tensor):  # compiled and captured steps hold on to it
-                kept.append((group, rate.clone()))
-                rate.mul_(factor)
-            elif rate is not None:
-                kept.append((group, rate))
-                group["lr"] = rate * factor
+        if factor != 1.0:
+            self._kept[id(optimizer)] = _Rates(optimizer.param_groups, factor)
 
     def end(self, optimizer: Optimizer) -> None:
-        for group, rate in self._kept.pop(id(optimizer), []):
-            if isinstance(rate, torch.Tensor):
-                group["lr"].copy_(rate)
-            else:
-                group["lr"] = rate
+        if (rates := self._kept.pop(id(optimizer), None)) is not None:
+            rates.restore()
+
+
+class _Rates:
+    """Learning rates of parameter groups, multiplied by `factor` until restore()."""
+
+    def __init__(self, groups: Sequence[dict[str, Any]], factor: float) -> None:
+        self._numbers: list[tuple[dict[str, Any], Any]] = []  # parameter groups and their rates
+        # A rate that is a tensor is written in place, because compiled and captured steps hold on
+        # to it. Groups may share it, so each tensor is written once.
+        tensors = {id(rate): rate for group in groups if torch.is_tensor(rate := group.get("lr"))}
+        self._tensors = [(rate, rate.detach().clone()) for rate in tensors.values()]
+        with torch.no_grad():
+            for rate in tensors.values():
+                rate.mul_(factor)
+        for group in groups:
+            rate = group.get("lr")
+            if rate is not None and not torch.is_tensor(rate):
+                self._numbers.append((group, rate))
+                group["lr"] = rate * factor
+
+    def restore(self) -> None:
+        with torch.no_grad():
+            for tensor, rate in self._tensors:
+                tensor.copy_(rate)
+        for group, number in self._numbers:
+            group["lr"] = number

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from pliant import _native
 from pliant.ddp.parameters import Parameters
 from pliant.errors import UnsupportedError
 from pliant.options import Options, pins_updates
@@ -15,6 +17,8 @@ from pliant.updates.buffers import Buffers
 from pliant.updates.driver import UpdatesDriver
 from pliant.updates.model_tensors import ModelTensors
 from pliant.updates.optimizers import Optimizers, divides_by_second_moment
+
+log = logging.getLogger("pliant")
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,12 @@ class UpdatesSupport:
     def buffers(self) -> list[tuple[str, torch.Tensor]]:
         """The buffers that travel with exchanges, by name."""
         return [] if self.driver is None else self.driver.tensors.buffers.named()
+
+
+def warn_of_gradients_only(plan: str, why_not: str) -> None:
+    """Where the plan leaves the kind open, and only gradients are possible."""
+    if _native.Pins(plan).kind is None:
+        log.warning("only plans of kind gradients are used: %s", why_not)
 
 
 def support_for(

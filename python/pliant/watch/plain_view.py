@@ -48,10 +48,9 @@ def clock(t: float) -> str:
 
 
 def ending(end: End) -> str:
+    verb = "was " if end.status in ("closed", "interrupted") else ""
     what = (
-        f"the run was closed after {formatting.count(end.step, 'step')}"
-        if end.status == "closed"
-        else f"the run {formatting.plain(end.status)} after {formatting.count(end.step, 'step')}"
+        f"the run {verb}{formatting.plain(end.status)} after {formatting.count(end.step, 'step')}"
     )
     return what + (f": {formatting.plain(end.error)}" if end.error else "")
 

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""Refusal of parameters that begin to train after `attach`: nobody would average them, and ranks
+would drift apart without a word."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from torch.utils.hooks import RemovableHandle
+
+from pliant.ddp.loop_observer import not_compiled
+from pliant.ddp.parameters import Parameters
+from pliant.errors import UnsupportedError
+
+
+class Owner(Protocol):
+    @property
+    def group(self) -> dist.ProcessGroup: ...
+
+
+class NewParameters:
+    """Looks at the steps of every optimizer, also of those that were not attached, until `stop` or
+    until `owner` is gone.
+
+    ignored: names of parameters that the user has excluded from averaging. exchanged: optimizers
+    whose whole progress kind updates would exchange."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        module: nn.Module,
+        averaged: Parameters,
+        *,
+        ignored: Collection[str] = (),
+        exchanged: Sequence[Optimizer] = (),
+    ) -> None:
+        self._owner = weakref.ref(owner)
+        self._module = weakref.ref(module)
+        self._known = {id(parameter) for parameter in averaged.tensors}
+        for name, parameter in module.named_parameters():
+            if name in ignored or (parameter.requires_grad and id(parameter) not in self._known):
+                self._known.add(id(parameter))  # DDP averages sparse gradients by itself
+        self._exchanged = {id(optimizer) for optimizer in exchanged}
+        self._foreign: set[int] = set()  # parameters of other models
+        # After a step too: a closure computes gradients within it.
+        me = weakref.WeakMethod(self._check)
+        check = not_compiled(lambda one, args, kwargs: _call(me, one))
+        self._handles = [
+            register_optimizer_step_pre_hook(check),
+            register_optimizer_step_post_hook(check),
+        ]
+        self._end = weakref.finalize(owner, _remove, self._handles)
+
+    def stop(self) -> None:
+        self._end()
+
+    def _check(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if (
+                    id(parameter) not in self._known
+                    and id(parameter) not in self._foreign
+                    and parameter.grad is not None
+                    and parameter.requires_grad
+                ):
+                    self._refuse_if_ours(optimizer, parameter)
+
+    def _refuse_if_ours(self, optimizer: Optimizer, parameter: torch.Tensor) -> None:
+        owner, module = self._owner(), self._module()
+        if owner is None or module is None or dist.get_world_size(owner.group) == 1:
+            return
+        for name, own in module.named_parameters():
+            if own is parameter:
+                raise UnsupportedError(
+                    f"parameter {name} is trained, and was not when the model was wrapped in DDP "
+                    "and attached (unfrozen or added since?): nobody averages it, and it would "
+                    "differ between ranks. "
+                    "Call averager.close(), wrap the model in DDP again, and attach again."
+                )
+        if id(optimizer) in self._exchanged:
+            raise UnsupportedError(
+                f"{type(optimizer).__name__} was given a parameter of shape "
+                f"{list(parameter.shape)} after pliant.attach(), which is not the model's: under "
+                "updates nobody would average it. "
+                "Give it an optimizer of its own, or call averager.close() and attach again."
+            )
+        self._foreign.add(id(parameter))
+
+
+def _call(method: weakref.WeakMethod[Any], optimizer: Optimizer) -> None:
+    if (alive := method()) is not None:
+        alive(optimizer)
+
+
+def _remove(handles: list[RemovableHandle]) -> None:
+    for handle in handles:
+        handle.remove()
+    handles.clear()

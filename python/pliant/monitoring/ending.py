@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+"""Reason why a run ended, for its log: it was closed, the user interrupted it, or an exception did."""
+
+from __future__ import annotations
+
+import sys
+
+from pliant import _native
+
+
+def close(engine: _native.Engine, *, at_exit: bool = False) -> None:
+    """Closes the engine; its log ends with the exception that is on its way, if there is one.
+    at_exit: or that has ended the script."""
+    error = sys.exc_info()[1]
+    if error is None and at_exit and not hasattr(sys, "ps1"):
+        error = getattr(sys, "last_value", None)
+    if error is None or isinstance(error, SystemExit):
+        engine.close()
+    elif isinstance(error, KeyboardInterrupt):
+        engine.close(interrupted=True)
+    else:
+        engine.close(error=f"{type(error).__name__}: {error}")
