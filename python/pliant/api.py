@@ -105,16 +105,12 @@ def attach(
             "pliant is attached to this DDP object already; close() that averager first"
         )
     support = support_for(module, averaged, optimizers, options)
-    attachment = Attachment(options, module.process_group, averaged, support)
+    attachment = Attachment(options, module.process_group, averaged, support, module)
     attachment.start()
     watch = BackwardDetector(attachment, module, [] if optimizers is None else optimizers.each)
-    slot.handler = attachment
-
-    def leave() -> None:
-        watch.stop()
-        slot.handler = None
-
-    attachment.on_close(leave)
+    slot.enter(attachment)
+    attachment.on_close(watch.stop)
+    attachment.on_close(slot.leave)
     return Averager(attachment)
 
 

@@ -75,9 +75,9 @@ class BackwardDetector:
             events.optimizer_was_restored()
 
 
-def not_compiled(function: Callable[..., None]) -> Callable[..., None]:
+def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, excluded from the graphs of torch.compile."""
-    excluded: Callable[..., None] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    excluded: Callable[..., Any] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
     return excluded
 
 
