@@ -42,6 +42,7 @@ class GradientExchange {
 
   void rescale(double factor);
   void set_clip_norm(double norm);
+  void note_other_wait(Seconds waited) { other_wait_ += waited; }
   void forget_timing();  // of the steps before now: another kind comes between
 
   void write(State& state) const;
@@ -86,7 +87,8 @@ class GradientExchange {
   double clip_norm_;
   double last_norm_ = 0;  // of the last step that was finite
   std::optional<planner::Result> last_result_;
-  Seconds begin_;  // of the last step
+  Seconds begin_;       // of the last step
+  Seconds other_wait_;  // since then, for communication that is not the engine's
 };
 
 }  // namespace pliant::engine

@@ -4,9 +4,15 @@
 from __future__ import annotations
 
 import copy
+import gc
 import io
+import json
 import logging
+import os
 import pickle
+import tempfile
+import time
+import weakref
 
 import pytest
 import torch
@@ -132,7 +138,9 @@ def test_a_forward_that_fails_or_writes_a_cache(rank: int) -> None:
 
 @on_ranks(2)
 def test_what_other_ways_of_saving_see(rank: int) -> None:
-    model, optimizer, averager = begin(OWN, models.Branches, find_unused_parameters=True)
+    model = models.ddp(models.Branches(), find_unused_parameters=True)
+    optimizer = models.sgd(model)
+    averager = pliant.attach(model, optimizer, OWN)
     steps(model, optimizer, rank, 5)
     live = models.flat(model)
     state = model.state_dict()
@@ -142,10 +150,10 @@ def test_what_other_ways_of_saving_see(rank: int) -> None:
     file.seek(0)
     whole = torch.load(file, weights_only=False)  # of the live parameters, as documented
     assert torch.equal(models.flat(whole), live)
-    assert torch.equal(flat_state(whole.state_dict()), flat_state(dict(whole.named_parameters())))
+    assert torch.equal(whole.state_dict()["shared.weight"], whole.shared.weight)
     for other in (copy.deepcopy(model.module), pickle.loads(pickle.dumps(model.module))):
         other.load_state_dict(model.module.state_dict())
-        assert torch.equal(models.flat(other)[:10], models.flat(other)[:10])
+        assert torch.equal(flat_state(other.state_dict()), flat_state(model.module.state_dict()))
         outputs(other)
     assert torch.equal(models.flat(model), live), "copies do not touch the model"
     averaged = torch.optim.swa_utils.AveragedModel(model.module)
@@ -181,7 +189,7 @@ def test_a_state_that_all_ranks_load_becomes_the_base(rank: int) -> None:
         model.module.load_state_dict(other)
         with averager.settled():
             assert torch.equal(models.flat(model), models.flat(models.mlp(seed=5)))
-        steps(model, optimizer, rank, 2)
+        steps(model, optimizer, rank, 5)
         model.module.load_state_dict(other)
         averager.close()
         assert torch.equal(models.flat(model), models.flat(models.mlp(seed=5)))
@@ -342,3 +350,62 @@ def test_settling_on_one_rank_warns_and_fails(rank: int) -> None:
             number += 1
     averager.close()
     assert models.alike_on_all_ranks(models.flat(model)), "the other rank is not harmed"
+
+
+def resources() -> tuple[int, int]:
+    return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+
+@on_ranks(2)
+def test_a_sweep_without_close_leaks_nothing(rank: int) -> None:
+    for plan in (OWN, "gradients union density=10%"):
+        held = []
+        for _ in range(5):
+            model, optimizer, averager = begin(plan, models.conv)
+            gone = weakref.ref(model)
+            steps(model, optimizer, rank, 4)
+            model.state_dict()
+            outputs(model)
+            del model, optimizer, averager
+            gc.collect()
+            assert gone() is None, "nothing keeps the model"
+            dist.barrier()
+            held.append(resources())
+        assert held[-1] <= held[1], held
+
+
+@on_ranks(2)
+def test_nobody_needs_to_keep_the_averager(rank: int) -> None:
+    model = models.ddp(models.mlp())
+    optimizer = models.sgd(model)
+    pliant.attach(model, optimizer, "updates every=1 late=0 dense")
+    gc.collect()
+    steps(model, optimizer, rank, 3)
+    assert models.alike_on_all_ranks(models.flat(model))
+
+
+@on_ranks(2)
+def test_a_slow_broadcast_of_buffers_is_mentioned_and_is_not_compute(rank: int) -> None:
+    model = models.ddp(models.conv())
+    optimizer = models.sgd(model)
+    broadcast = model._sync_buffers
+
+    def slow() -> None:
+        time.sleep(0.2)
+        broadcast()
+
+    model._sync_buffers = slow
+    with tempfile.TemporaryDirectory() as folder:
+        log = f"{folder}/{rank}.jsonl"
+        averager = pliant.attach(
+            model, optimizer, "gradients dense", log=f"{folder}/{{rank}}.jsonl"
+        )
+        with Messages() as messages:
+            steps(model, optimizer, rank, 22)
+        averager.close()
+        with open(log) as lines:
+            logged = [json.loads(line) for line in lines]
+    assert messages.count("broadcast_buffers=False") == (rank == 0), messages.texts
+    timed = [line for line in logged if line.get("whole") and line.get("compute") is not None]
+    exposed = sorted(line["exposed"] for line in timed)
+    assert len(timed) > 10 and exposed[len(exposed) // 2] >= 0.2, timed

@@ -4,8 +4,6 @@
 A hook is registered once per DDP object and cannot be removed. So a slot is registered, which
 averagers enter and leave. While the slot is empty, gradients are averaged as DDP would."""
 
-from __future__ import annotations
-
 import atexit
 import weakref
 from typing import Any, Protocol

@@ -22,13 +22,17 @@ from pliant.updates.model_tensors import ModelTensors
 
 
 class BaseViews:
-    """Points the model's tensors at the base. `base`: makes copies of the base of all tensors, in
-    their shapes, or returns None while there is none to show."""
+    """Points the model's tensors at the base. `is_shown`: whether there is a base to show now.
+    `base`: makes copies of the base of all tensors, in their shapes."""
 
     def __init__(
-        self, tensors: ModelTensors, base: Callable[[], Sequence[torch.Tensor] | None]
+        self,
+        tensors: ModelTensors,
+        is_shown: Callable[[], bool | None],
+        base: Callable[[], Sequence[torch.Tensor] | None],
     ) -> None:
         self._tensors = tensors
+        self._is_shown = is_shown
         self._base = base
         self._copy: Sequence[torch.Tensor] | None = None  # of the base, until it changes
         self._constant: set[int] = set()  # tensors that were equal to the base when it was copied
@@ -110,6 +114,8 @@ class BaseViews:
         return self._saved[id(tensor)]
 
     def _current(self) -> Sequence[torch.Tensor] | None:
+        if not self._is_shown():
+            return None
         if self._copy is None:
             with torch.inference_mode(False), torch.no_grad():
                 self._copy = self._base()

@@ -29,8 +29,11 @@ class Clipping:
         closure, which has the gradients only later."""
         if self._norm is None or not self._is_on():
             return None
-        if args and callable(args[0]):
-            return (self._clipped(optimizer, args[0]), *args[1:]), kwargs
+        closures = [place for place, argument in enumerate(args) if callable(argument)]
+        if closures:
+            place = closures[0]  # the arguments of a step pre-hook begin with the optimizer
+            clipped = self._clipped(optimizer, args[place])
+            return (*args[:place], clipped, *args[place + 1 :]), kwargs
         if callable(kwargs.get("closure")):
             return args, {**kwargs, "closure": self._clipped(optimizer, kwargs["closure"])}
         self._clip(optimizer)

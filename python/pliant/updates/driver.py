@@ -65,7 +65,7 @@ class UpdatesDriver:
         self.join = JoinSupport(self, ddp)
         self._ddp_reference = weakref.ref(ddp)  # DDP keeps the averager alive, not the reverse
         self._local_state = LocalState(tensors, optimizers, weak(self._has_own_parameters))
-        self._views = BaseViews(tensors, weak(self._shown_base))
+        self._views = BaseViews(tensors, weak(self._shows_base), weak(self._agreed))
         self._no_sync = NoSync(ddp)
         self._momentum = MomentumClearing(optimizers, options.clear_momentum)
         self._equalizer = Equalizer(tensors, optimizers, options.scaler)
@@ -350,13 +350,13 @@ class UpdatesDriver:
             self._base_hooks.stop()
             self._base_hooks = None
 
-    def _shown_base(self) -> list[torch.Tensor] | None:
-        """The base in the shapes of all tensors, for evaluation and saving. None where the model's
-        own tensors are what the user wants to see."""
+    def _shows_base(self) -> bool:
+        """Whether evaluation and saving use the base: not of parameters that user code has
+        loaded."""
         if not self._exchanges or self._local_state.was_loaded:
-            return None
+            return False
         self._local_state.check_unchanged()
-        return self._agreed()
+        return True
 
     def _agreed(self) -> list[torch.Tensor]:
         """Copies of what all ranks agree on, in the shapes of all tensors."""
