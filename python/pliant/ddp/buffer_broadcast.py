@@ -36,7 +36,7 @@ class BroadcastTimer:
         self._count = 0
         self._spent = 0.0
         self._handles: list[RemovableHandle] = []
-        if ddp.will_sync_module_buffers():
+        if ddp.will_sync_module_buffers():  # type: ignore[no-untyped-call]
             self._handles = [
                 ddp.register_forward_pre_hook(not_compiled(self._enter_ddp)),
                 ddp.module.register_forward_pre_hook(_ModuleHook(self)),
@@ -48,7 +48,8 @@ class BroadcastTimer:
         self._handles.clear()
 
     def _enter_ddp(self, ddp: DistributedDataParallel, inputs: object) -> None:
-        self._began = time.perf_counter() if ddp.will_sync_module_buffers() else None
+        synchronizes = ddp.will_sync_module_buffers()  # type: ignore[no-untyped-call]
+        self._began = time.perf_counter() if synchronizes else None
 
     def enter_module(self) -> None:
         began, self._began = self._began, None

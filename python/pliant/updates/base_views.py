@@ -149,8 +149,8 @@ class BaseHooks:
             self._handles.append(module.register_forward_pre_hook(hook))
             self._handles.append(module.register_forward_hook(hook.leave, always_call=True))
         for part in modules[-1].modules():
-            hook = _Saving(views, part)
-            self._handles.append(part.register_state_dict_post_hook(hook))  # type: ignore[no-untyped-call]
+            saving = _Saving(views, part)
+            self._handles.append(part.register_state_dict_post_hook(saving))  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
         for handle in self._handles:
