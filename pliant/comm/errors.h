@@ -6,6 +6,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "pliant/common/units.h"
 
@@ -38,8 +39,20 @@ class CommError : public std::runtime_error {
   explicit CommError(Failure failure);
   [[nodiscard]] const Failure& failure() const { return failure_; }
 
+ protected:
+  CommError(Failure failure, const std::string& text)
+      : std::runtime_error(text), failure_(std::move(failure)) {}
+
  private:
   Failure failure_;
+};
+
+// Some ranks did not come to a collective call before the deadline. No message failed: this rank
+// and the others can go on.
+class AbsentError : public CommError {
+ public:
+  AbsentError(int rank, int absent, const std::string& text)
+      : CommError(Failure{.rank = rank, .peer = absent, .culprit = absent}, text) {}
 };
 
 }  // namespace pliant::comm

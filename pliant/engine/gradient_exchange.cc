@@ -72,11 +72,13 @@ void GradientExchange::prepare(GradientStep& step) {
 // A record reports the times of the step before.
 void GradientExchange::time_previous(GradientStep& step) {
   const Seconds last_begin = std::exchange(begin_, services_.now());
+  const Seconds other_wait = std::exchange(other_wait_, Seconds{});
   if (previous_ == nullptr) return;
   agree::Record& record = step.shared.record;
   const Seconds last = previous_->last_submitted;
   record.whole = static_cast<float>((begin_ - last_begin).value);
-  record.exposed = static_cast<float>(std::max(0.0, (previous_->shared.landed - last).value));
+  record.exposed =
+      static_cast<float>(std::max(0.0, (previous_->shared.landed - last).value) + other_wait.value);
   const std::size_t unit = agree::reported_unit(previous_->round.number, groups_.units().size());
   Seconds ready{};
   for (const int parameter : groups_.units()[unit])

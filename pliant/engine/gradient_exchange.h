@@ -45,6 +45,7 @@ class GradientExchange {
 
   void rescale(double factor);
   void set_clip_norm(double norm);
+  void note_other_wait(Seconds waited) { other_wait_ += waited; }
   void forget_timing();  // of the steps before now: another kind comes between
 
   void write(State& state) const;
@@ -89,7 +90,8 @@ class GradientExchange {
   double clip_norm_;
   double last_norm_ = 0;  // of the last step that was finite
   std::optional<planner::Result> last_result_;
-  Seconds begin_;  // of the last step
+  Seconds begin_;       // of the last step
+  Seconds other_wait_;  // since then, for communication that is not the engine's
   // Bytes, of the last step that is done. Any thread may ask while lanes work.
   std::atomic<std::size_t> scratch_ = 0;
   std::atomic<std::size_t> held_ = 0;

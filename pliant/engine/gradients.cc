@@ -77,4 +77,9 @@ void Gradients::set_clip_norm(double norm) {
   parts_.gradients.set_clip_norm(norm);
 }
 
+void Gradients::note_other_wait(Seconds waited) {
+  parts_.gradients.note_other_wait(waited);
+  parts_.services.observer.waited(waited);
+}
+
 }  // namespace pliant::engine

@@ -9,6 +9,7 @@
 // (units.h), which no restart changes.
 #pragma once
 
+#include "pliant/common/units.h"
 #include "pliant/engine/tensors.h"
 
 namespace pliant::engine {
@@ -31,6 +32,9 @@ class Gradients {
   void rescale(double factor);
   // Another Options::clip_norm from the next step on, in units of the gradients.
   void set_clip_norm(double norm);
+  // Between two steps the training thread has waited this long for communication that is not the
+  // engine's (DDP's broadcast of buffers). It is not compute, which an exchange could overlap with.
+  void note_other_wait(Seconds waited);
 
  private:
   void open_step();

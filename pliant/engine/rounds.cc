@@ -105,10 +105,14 @@ std::vector<std::string> Rounds::decisions() const {
   return {decisions_.begin(), decisions_.end()};
 }
 
-bool Rounds::all_settled() {
-  return std::ranges::all_of(services_.records->look(number_ - 1), [](const agree::Record& record) {
-    return (record.flags & agree::kSettling) != 0;
-  });
+std::vector<int> Rounds::not_settled() {
+  std::vector<int> ranks;
+  int rank = 0;
+  for (const agree::Record& record : services_.records->look(number_ - 1)) {
+    if ((record.flags & agree::kSettling) == 0) ranks.push_back(rank);
+    ++rank;
+  }
+  return ranks;
 }
 
 void Rounds::write(State& state) const {

@@ -62,8 +62,8 @@ class Rounds {
 
   // The same on all ranks; goes to the planner together with the round's records.
   void set_result(std::uint64_t round, const planner::Result& result) { results_[round] = result; }
-  // Updates: whether all ranks were settling in the last round that was sent.
-  [[nodiscard]] bool all_settled();
+  // Updates: the ranks that were not settling in the last round that was sent.
+  [[nodiscard]] std::vector<int> not_settled();
 
   void write(State& state) const;
   void restore(const State& state);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "pliant/engine/updates.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cmath>
 
+#include "pliant/comm/errors.h"
 #include "pliant/common/errors.h"
 #include "pliant/engine/parts.h"
 
@@ -94,10 +98,41 @@ void Updates::land_all(const ModelTensors& model) {
   while (parts_.updates->next() != nullptr) land(model);
 }
 
+// Ranks that are one or two exchanges behind come soon. Ranks that train on were not meant to come:
+// the user has called settled() or close() on this rank only.
+class Updates::Roll {
+ public:
+  explicit Roll(Parts& parts) : parts_(parts), began_(parts.services.now()) {}
+
+  // After each exchange. Warns once, and throws AbsentError after the deadline.
+  void check() {
+    const std::vector<int> absent = parts_.rounds.not_settled();
+    if (absent.empty()) return;
+    constexpr int kSoon = 4;
+    const Seconds waited = parts_.services.now() - began_;
+    const bool late = parts_.options.deadline && waited > *parts_.options.deadline;
+    if (++exchanges_ < kSoon || (exchanges_ > kSoon && !late)) return;
+    const std::string what = fmt::format(
+        "rank {} is settling (settled(), close(), rebase() or loaded parameters), which every rank "
+        "must do: rank {} trained on, through {} exchanges in {}",
+        parts_.services.rank(), fmt::join(absent, ", "), exchanges_, to_string(waited));
+    if (!late) return parts_.services.say(Severity::kWarning, what);
+    throw comm::AbsentError(
+        parts_.services.rank(), absent.front(),
+        fmt::format("{} (deadline {}). To evaluate or save on one rank use on_base().", what,
+                    to_string(*parts_.options.deadline)));
+  }
+
+ private:
+  Parts& parts_;
+  Seconds began_;
+  int exchanges_ = 0;
+};
+
 // A rank that has come here goes on exchanging with those that have not, until one exchange finds
 // everybody here and is not void. Returns whether there is still a base: the last exchange may have
 // been one that changes the kind, on all ranks.
-bool Updates::exchange_until_all_are_here(const ModelTensors& model) {
+bool Updates::exchange_until_all_are_here(const ModelTensors& model, Patience patience) {
   parts_.services.failure.check();
   if (parts_.next_kind() != plan::Kind::kUpdates) {
     Gradients(parts_).end_step();
@@ -105,23 +140,24 @@ bool Updates::exchange_until_all_are_here(const ModelTensors& model) {
   }
   require(has_base(), "engine: settling without a base");
   const Busy busy(parts_.services);
-  bool is_void = false;
-  do {
-    is_void = exchange(model, Settling::kYes).is_void;
+  Roll roll(parts_);
+  while (true) {
+    const bool is_void = exchange(model, Settling::kYes).is_void;
     if (parts_.kind != plan::Kind::kUpdates) return false;
-  } while (is_void || !parts_.rounds.all_settled());
-  return true;
+    if (parts_.rounds.not_settled().empty() && !is_void) return true;
+    if (patience == Patience::kDeadline) roll.check();
+  }
 }
 
-void Updates::settle(const ModelTensors& model) {
-  if (exchange_until_all_are_here(model)) parts_.updates->return_to_base(model);
+void Updates::settle(const ModelTensors& model, Patience patience) {
+  if (exchange_until_all_are_here(model, patience)) parts_.updates->return_to_base(model);
 }
 
 void Updates::settle_keeping_progress(const ModelTensors& model) {
   parts_.services.failure.check();
   if (parts_.next_kind() == plan::Kind::kUpdates && has_base()) parts_.updates->set_aside(model);
   try {
-    if (!exchange_until_all_are_here(model)) return;
+    if (!exchange_until_all_are_here(model, Patience::kDeadline)) return;
     parts_.updates->return_to_base(model);
   } catch (...) {
     if (parts_.updates != nullptr) parts_.updates->take_back(model);

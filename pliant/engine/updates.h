@@ -24,8 +24,10 @@ class Updates {
   // change of kind, takes the parameters as the base: they must be the same on all ranks.
   Stepped step(const ModelTensors& model);
   // Collective: exchanges and lands until every rank has come here. Afterwards nothing is in flight
-  // and parameters = base.
-  void settle(const ModelTensors& model);
+  // and parameters = base. kDeadline: AbsentError once the deadline has passed while others train
+  // on. kUnbounded: for a rank that has no more data and serves the others.
+  enum class Patience : std::uint8_t { kDeadline, kUnbounded };
+  void settle(const ModelTensors& model, Patience patience = Patience::kDeadline);
   // The same, but this rank keeps its progress since its last exchange: afterwards parameters =
   // base + progress.
   void settle_keeping_progress(const ModelTensors& model);
@@ -53,7 +55,8 @@ class Updates {
   };
   enum class Settling : std::uint8_t { kNo, kYes };
   Exchanged exchange(const ModelTensors& model, Settling settling);
-  bool exchange_until_all_are_here(const ModelTensors& model);
+  bool exchange_until_all_are_here(const ModelTensors& model, Patience patience);
+  class Roll;  // of the ranks that have come to a collective call
   bool land(const ModelTensors& model);  // returns whether the exchange was void
   void land_all(const ModelTensors& model);
   [[nodiscard]] bool has_base() const;

@@ -1,11 +1,22 @@
 // SPDX-License-Identifier: MIT
 #include "python/native/completion.h"
 
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "python/native/errors.h"
 
 namespace pliant::native {
+namespace {
+
+std::atomic<int> completions{0};
+
+}  // namespace
+
+Completion::Counted::Counted() { ++completions; }
+Completion::Counted::~Counted() { --completions; }
 
 Completion::Completion(const pybind11::object& value, pybind11::object land)
     : value_(torch::jit::toIValue(value, c10::PyObjectType::get())),
@@ -43,6 +54,27 @@ void Completion::fail(const std::exception_ptr& why) {
     error = as_python_error(why);
   }
   future_->setError(std::move(error));
+}
+
+std::shared_ptr<torch::jit::PythonFutureWrapper> completed_with(
+    const std::shared_ptr<torch::jit::PythonFutureWrapper>& work, const pybind11::object& value) {
+  const auto completion = std::make_shared<Completion>(value, pybind11::none());
+  const pybind11::gil_scoped_release no_gil;
+  work->fut->addCallback([completion](c10::ivalue::Future& done) {
+    if (done.hasError()) {
+      completion->fail(done.exception_ptr());
+    } else {
+      completion->succeed();
+    }
+  });
+  return completion->future();
+}
+
+void wait_for_completions() {
+  using namespace std::chrono_literals;
+  const auto end = std::chrono::steady_clock::now() + 5s;
+  while (completions > 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(1ms);
 }
 
 }  // namespace pliant::native

@@ -196,10 +196,11 @@ engine::Stepped TensorEngine::step(const std::vector<at::Tensor>& parameters,
 }
 
 void TensorEngine::settle(const std::vector<at::Tensor>& parameters,
-                          const std::vector<at::Tensor>& buffers) {
+                          const std::vector<at::Tensor>& buffers,
+                          engine::Updates::Patience patience) {
   RECORD_USER_SCOPE("pliant::settle");
   const TensorSpans spans(parameters, buffers);
-  engine_.settle(spans.model());
+  engine_.updates().settle(spans.model(), patience);
   spans.note_writing();
 }
 

@@ -52,7 +52,8 @@ class TensorEngine {
   // to have a new version for autograd afterwards. Without the GIL.
   engine::Stepped step(const std::vector<at::Tensor>& parameters,
                        const std::vector<at::Tensor>& buffers);
-  void settle(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
+  void settle(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers,
+              engine::Updates::Patience patience);
   void meet(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
   void rebase(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers);
   void clear_at_sent(const std::vector<at::Tensor>& tensors);

@@ -21,9 +21,9 @@ void set(const char* name, const std::exception& error) {
   PyErr_SetString(type.ptr(), error.what());
 }
 
-void set(const comm::CommError& error) {
+void set(const comm::CommError& error, const char* name) {
   const comm::Failure& failure = error.failure();
-  const py::object type = py::module_::import("pliant.errors").attr("CommError");
+  const py::object type = py::module_::import("pliant.errors").attr(name);
   const py::object value = type(error.what());
   value.attr("rank") = failure.rank;
   value.attr("peer") =
@@ -38,8 +38,10 @@ void set(const comm::CommError& error) {
 void translate(std::exception_ptr why) {
   try {
     if (why) std::rethrow_exception(why);
+  } catch (const comm::AbsentError& error) {
+    set(error, "AbsentError");
   } catch (const comm::CommError& error) {
-    set(error);
+    set(error, "CommError");
   } catch (const Disagreement& error) {
     set("DisagreementError", error);
   } catch (const Diverged& error) {

@@ -15,6 +15,7 @@
 #include "pliant/plan/link.h"
 #include "pliant/plan/pins.h"
 #include "pliant/plan/plan.h"
+#include "python/native/completion.h"
 #include "python/native/engine.h"
 #include "python/native/errors.h"
 #include "python/native/layout.h"
@@ -138,7 +139,15 @@ void bind_engine(py::module_& module) {
           py::cpp_function([](TensorEngine& self) { return self.engine().updates().step_scale(); },
                            NoGil()))
       .def("step", &TensorEngine::step, NoGil(), py::arg("parameters"), py::arg("buffers"))
-      .def("settle", &TensorEngine::settle, NoGil(), py::arg("parameters"), py::arg("buffers"))
+      .def(
+          "settle",
+          [](TensorEngine& self, const std::vector<at::Tensor>& parameters,
+             const std::vector<at::Tensor>& buffers, bool unbounded) {
+            using Patience = engine::Updates::Patience;
+            self.settle(parameters, buffers,
+                        unbounded ? Patience::kUnbounded : Patience::kDeadline);
+          },
+          NoGil(), py::arg("parameters"), py::arg("buffers"), py::arg("unbounded") = false)
       .def("meet", &TensorEngine::meet, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("rebase", &TensorEngine::rebase, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def("clear_at_sent", &TensorEngine::clear_at_sent, NoGil(), py::arg("tensors"))
@@ -186,6 +195,12 @@ void bind_engine(py::module_& module) {
           "set_clip_norm",
           [](TensorEngine& self, double norm) { self.engine().gradients().set_clip_norm(norm); },
           NoGil(), py::arg("norm"))
+      .def(
+          "note_other_wait",
+          [](TensorEngine& self, double seconds) {
+            self.engine().gradients().note_other_wait(Seconds{seconds});
+          },
+          py::arg("seconds"))
       .def(
           "note",
           [](TensorEngine& self, const std::vector<std::pair<std::string, double>>& values) {
@@ -270,6 +285,10 @@ PYBIND11_MODULE(_native, module) {
       "duration_text", [](double seconds) { return to_string(pliant::Seconds{seconds}); },
       pybind11::arg("seconds"));
   module.def("layout", &pliant::native::layout, pybind11::arg("parameter"));
+  module.def("completed_with", &pliant::native::completed_with, pybind11::arg("work"),
+             pybind11::arg("value"));
+  module.def("wait_for_completions", &pliant::native::wait_for_completions,
+             pybind11::call_guard<pybind11::gil_scoped_release>());
   module.def("simd_targets", &pliant::native::simd_targets);
   module.def("hash", &pliant::native::hash_of, pybind11::arg("tensors"));
   pliant::native::bind_values(module);

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pliant.averager import Averager
     from pliant.checkpoint import reshard
     from pliant.errors import (
+        AbsentError,
         CommError,
         ContractError,
         DisagreementError,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 else:
     # No name here may also be that of a module: importing the module would replace the name.
     _HOMES = {
+        "AbsentError": "errors",
         "Averager": "averager",
         "CommError": "errors",
         "ContractError": "errors",
@@ -70,6 +72,7 @@ else:
 
 
 __all__ = [
+    "AbsentError",
     "Averager",
     "CommError",
     "ContractError",

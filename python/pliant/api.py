@@ -110,7 +110,7 @@ def attach(
     support = support_for(module, averaged, optimizers, options)
     if support.driver is None and optimizers is not None:
         warn_of_gradients_only(plan, support.why_not)
-    attachment = Attachment(options, module.process_group, averaged, support)
+    attachment = Attachment(options, module.process_group, averaged, support, module)
     attachment.start()
     each = [] if optimizers is None else optimizers.each
     watch = LoopObserver(attachment, module, each)
@@ -121,14 +121,9 @@ def attach(
         ignored=module.parameters_to_ignore,
         exchanged=each if support.driver is not None else (),
     )
-    slot.handler = attachment
-
-    def leave() -> None:
-        watch.stop()
-        newcomers.stop()
-        slot.handler = None
-
-    attachment.on_close(leave)
+    slot.enter(attachment)
+    for action in (watch.stop, newcomers.stop, slot.leave):
+        attachment.on_close(action)
     return Averager(attachment)
 
 

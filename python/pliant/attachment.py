@@ -9,15 +9,18 @@ import logging
 import sys
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
+from torch.nn.parallel import DistributedDataParallel
 
 from pliant import _native
 from pliant.averager_state import AveragerState, Running
 from pliant.ddp import device_selector, hook, process_groups
+from pliant.ddp.buffer_broadcast import BroadcastTimer
 from pliant.ddp.device_selector import DeviceSelector
 from pliant.ddp.gradients_driver import GradientsDriver
 from pliant.ddp.hook import FirstStep
@@ -45,8 +48,10 @@ class Attachment:
         group: dist.ProcessGroup | None,
         parameters: Parameters | None,
         support: UpdatesSupport,
+        ddp: DistributedDataParallel | None = None,
     ) -> None:
         self.options = options
+        self._ddp = None if ddp is None else weakref.ref(ddp)
         self.support = support
         self.state = AveragerState()
         self.monitor = RunMonitor(options)
@@ -57,6 +62,9 @@ class Attachment:
         self._closed: Summary | None = None
         self._on_close: list[Callable[[], None]] = []
         self._end: weakref.finalize[..., Attachment] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()  # a copy of the DDP object is not attached
 
     # --- from start to close ---
 
@@ -85,7 +93,7 @@ class Attachment:
             deadline=deadline,
         )
         self.monitor.start(engine)
-        self._end = weakref.finalize(self, _end, engine, self.monitor)
+        self._end = weakref.finalize(self, _end, engine, self.monitor, self._on_close)
         side_channel = SideChannel(made.side_channel, made.store, deadline, engine)
         state = self.state
         gradients = GradientsDriver(
@@ -97,6 +105,9 @@ class Attachment:
             before_step=lambda: state.before_step(engine, side_channel, support),
         )
         self._running = Running(engine, side_channel, parameters, gradients, support)
+        if self._ddp is not None and (ddp := self._ddp()) is not None and not alone:
+            broadcasts = BroadcastTimer(ddp, engine.note_other_wait, advises=made.rank == 0)
+            self.on_close(broadcasts.stop)
         if support.driver is not None:
             self.on_close(support.driver.stop)
             support.driver.start(engine, side_channel, alone=alone)
@@ -122,6 +133,7 @@ class Attachment:
         self.monitor.stop(engine)
 
     def on_close(self, action: Callable[[], None]) -> None:
+        """action: must not refer to this object, which it would keep alive."""
         self._on_close.append(action)
 
     # --- what Averager asks ---
@@ -239,7 +251,11 @@ class InertAttachment(Attachment):
         pass
 
 
-def _end(engine: _native.Engine, monitor: RunMonitor) -> None:
-    """Called at the end of a script that never called close()."""
+def _end(engine: _native.Engine, monitor: RunMonitor, on_close: list[Callable[[], None]]) -> None:
+    """Called when nobody refers to the DDP object any more, or when the script ends, and close()
+    was not called."""
     ending.close(engine, at_exit=True)
+    for action in on_close:
+        action()
+    on_close.clear()
     monitor.stop(engine)

@@ -24,6 +24,11 @@ class CommError(PliantError):
     """The plan version of the exchange."""
 
 
+class AbsentError(CommError):
+    """Some ranks did not come to a collective call (`settled()`, `close()`) before the deadline.
+    Nothing is broken: training can go on."""
+
+
 class DisagreementError(PliantError):
     """Ranks that must be alike are not. The text names the fact, two ranks and both values."""
 

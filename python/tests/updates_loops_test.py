@@ -31,7 +31,7 @@ def test_a_scaler_skips_a_step_on_one_rank(rank: int) -> None:
                 next(model.parameters()).grad[0, 0] = float("inf")  # type: ignore[index]
             scaler.step(optimizer)
             scaler.update()
-        assert averager.summary().own_steps == 16 - 2 * rank
+        assert averager.summary().own_steps == 16, "a skipped step counts"
         with averager.settled():
             assert models.alike_on_all_ranks(models.flat(model))
         averager.set_plan("gradients dense")

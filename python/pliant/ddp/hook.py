@@ -4,9 +4,10 @@
 A hook is registered once per DDP object and cannot be removed. So a slot is registered, which
 averagers enter and leave. While the slot is empty, gradients are averaged as DDP would."""
 
+import atexit
 import os
 import weakref
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -15,6 +16,7 @@ from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
+from pliant import _native
 from pliant.ddp import parameters
 from pliant.ddp.parameters import Parameters
 from pliant.errors import UnsupportedError
@@ -29,15 +31,39 @@ def hook(state: BucketHandler, bucket: GradBucket) -> Future[torch.Tensor]:
 
 
 class HookSlot:
-    def __init__(self, group: dist.ProcessGroup) -> None:
-        self.group = group
-        self.handler: BucketHandler | None = None
+    """Refers weakly to its handler: DDP's reducer holds the slot where Python's garbage collector
+    cannot look. The DDP object itself keeps the handler alive."""
+
+    def __init__(self, ddp: DistributedDataParallel) -> None:
+        self._ddp = weakref.ref(ddp)
+        self._group = ddp.process_group
+        self._handler: weakref.ref[BucketHandler] | None = None
+
+    @property
+    def handler(self) -> BucketHandler | None:
+        return None if self._handler is None else self._handler()
+
+    def enter(self, handler: BucketHandler) -> None:
+        self._handler = weakref.ref(handler)
+        if (ddp := self._ddp()) is not None:
+            ddp.__dict__[_KEPT] = handler
+
+    def leave(self) -> None:
+        self._handler = None
+        if (ddp := self._ddp()) is not None:
+            ddp.__dict__.pop(_KEPT, None)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()  # a copy of the DDP object is not attached
 
     def on_bucket(self, bucket: GradBucket) -> Future[torch.Tensor]:
-        if self.handler is None:
-            return all_reduce(self.group, bucket)
-        return self.handler.on_bucket(bucket)
+        if (handler := self.handler) is None:
+            return all_reduce(self._group, bucket)
+        return handler.on_bucket(bucket)
 
+
+_KEPT = "_pliant_handler"
+"""Attribute of a DDP object that keeps the handler of its slot alive."""
 
 _slots: weakref.WeakKeyDictionary[DistributedDataParallel, HookSlot] = weakref.WeakKeyDictionary()
 
@@ -46,7 +72,7 @@ def slot_of(ddp: DistributedDataParallel) -> HookSlot:
     """The slot of this DDP object, registered at the first call."""
     if (slot := _slots.get(ddp)) is not None:
         return slot
-    slot = HookSlot(ddp.process_group)
+    slot = HookSlot(ddp)
     hooks = getattr(ddp, "_comm_hooks", [])
     try:
         if hooks:
@@ -126,8 +152,13 @@ def all_reduce(group: dist.ProcessGroup, bucket: GradBucket) -> Future[torch.Ten
     buffer.mul_(1.0 / dist.get_world_size(group))
     work = dist.all_reduce(buffer, group=group, async_op=True)
     assert work is not None
+    if buffer.device.type == "cpu":  # a callback of Python's may not outlive the interpreter
+        return _native.completed_with(work.get_future(), buffer)
     first: Future[torch.Tensor] = work.get_future().then(lambda future: future.value()[0])
     return first
+
+
+atexit.register(_native.wait_for_completions)
 
 
 def unchanged(bucket: GradBucket) -> Future[torch.Tensor]:

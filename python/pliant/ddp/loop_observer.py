@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -62,7 +62,7 @@ class LoopObserver:
             events.optimizer_was_restored()
 
 
-def not_compiled(function: Callable[..., None]) -> Callable[..., None]:
+def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, excluded from the graphs of torch.compile."""
-    excluded: Callable[..., None] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+    excluded: Callable[..., Any] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
     return excluded

@@ -1,23 +1,44 @@
 # SPDX-License-Identifier: MIT
-"""Exchange of a model's own tensors for the base, for the length of a `with` block."""
+"""Views of the base: for a `with` block, for a forward in evaluation, and in state_dict().
+
+The model's tensors are pointed at a copy of the base and back. Nothing is written, so training goes
+on exactly where it was, and a backward that is still to come finds what its forward saw."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
+from torch import nn
+from torch.utils.hooks import RemovableHandle
 
+from pliant.ddp.loop_observer import not_compiled
 from pliant.errors import ContractError
-from pliant.updates.model_tensors import ModelTensors, copies_of, write
+from pliant.updates.model_tensors import ModelTensors
 
 
 class BaseViews:
-    """Holds this rank's own values while the base is in the model."""
+    """Points the model's tensors at the base. `is_shown`: whether there is a base to show now.
+    `base`: makes copies of the base of all tensors, in their shapes."""
 
-    def __init__(self, tensors: ModelTensors) -> None:
+    def __init__(
+        self,
+        tensors: ModelTensors,
+        is_shown: Callable[[], bool | None],
+        base: Callable[[], Sequence[torch.Tensor] | None],
+    ) -> None:
         self._tensors = tensors
-        self._own: list[torch.Tensor] | None = None
+        self._is_shown = is_shown
+        self._base = base
+        self._copy: Sequence[torch.Tensor] | None = None  # of the base, until it changes
+        self._constant: set[int] = set()  # tensors that were equal to the base when it was copied
+        self._saved: weakref.WeakValueDictionary[int, torch.Tensor] = weakref.WeakValueDictionary()
+        self._own: list[tuple[torch.Tensor, torch.Tensor]] | None = None
+        self._thread = threading.get_ident()
 
     @property
     def is_open(self) -> bool:
@@ -30,16 +51,42 @@ class BaseViews:
                 "there, leave it first"
             )
 
+    def base_changed(self) -> None:
+        self._copy = None
+        self._saved.clear()
+
     @contextmanager
-    def show(self, base: Sequence[torch.Tensor]) -> Iterator[None]:
-        """Inside, the model holds `base`; afterwards what it held before."""
-        self._own = copies_of(self._tensors.all())
-        write(self._tensors.all(), base)
+    def show(self) -> Iterator[None]:
+        """Inside, the model's tensors are the base. Nested, it does nothing."""
+        opened = self.open()
         try:
             yield
         finally:
-            own, self._own = self._own, None
-            write(self._tensors.all(), own)
+            if opened:
+                self.close()
+
+    def open(self) -> bool:
+        """Returns whether the base is shown now and was not before."""
+        if self._own is not None or threading.get_ident() != self._thread:
+            return False
+        base = self._current()
+        if base is None:
+            return False
+        own: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for tensor, value in zip(self._tensors.all(), base, strict=True):
+            if id(tensor) not in self._constant:
+                own.append((tensor, tensor.data))
+                tensor.data = value
+        self._own = own
+        _forget_casts()
+        return True
+
+    def close(self) -> None:
+        assert self._own is not None
+        for tensor, value in self._own:
+            tensor.data = value
+        self._own = None
+        _forget_casts()
 
     @contextmanager
     def show_own(self) -> Iterator[None]:
@@ -47,10 +94,127 @@ class BaseViews:
         if self._own is None:
             yield
             return
-        tensors = self._tensors.all()
-        base = copies_of(tensors)
-        write(tensors, self._own)
+        self.close()
         try:
             yield
         finally:
-            write(tensors, base)
+            self.open()
+
+    def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """A copy of the base of one tensor, the same one for tied parameters. None if there is no
+        base or the tensor has none."""
+        if self._own is not None or (base := self._current()) is None:
+            return None
+        if id(tensor) not in self._saved:
+            for own, value in zip(self._tensors.all(), base, strict=True):
+                if own is tensor:
+                    copy = self._saved[id(tensor)] = value.clone()
+                    return copy
+            return None
+        return self._saved[id(tensor)]
+
+    def _current(self) -> Sequence[torch.Tensor] | None:
+        if not self._is_shown():
+            return None
+        if self._copy is None:
+            with torch.inference_mode(False), torch.no_grad():
+                self._copy = self._base()
+                # A buffer that training does not change may be a cache, which evaluation writes.
+                self._constant = (
+                    set()
+                    if self._copy is None
+                    else {
+                        id(own)
+                        for own, value in zip(self._tensors.all(), self._copy, strict=True)
+                        if not own.requires_grad and torch.equal(own, value)
+                    }
+                )
+        return self._copy
+
+
+def _forget_casts() -> None:
+    """torch.autocast keeps low-precision copies of parameters, by their identity."""
+    if torch.is_autocast_cache_enabled():
+        torch.clear_autocast_cache()
+
+
+class BaseHooks:
+    """Hooks that show the base to evaluation and to saving, until `stop`: a forward of `modules`
+    in eval mode and without gradients runs on the base, and state_dict() of any part has it."""
+
+    def __init__(self, views: BaseViews, modules: Sequence[nn.Module]) -> None:
+        self._handles: list[RemovableHandle] = []
+        for module in modules:
+            hook = _Evaluation(views, module)
+            self._handles.append(module.register_forward_pre_hook(hook))
+            self._handles.append(module.register_forward_hook(hook.leave, always_call=True))
+        for part in modules[-1].modules():
+            saving = _Saving(views, part)
+            self._handles.append(part.register_state_dict_post_hook(saving))  # type: ignore[no-untyped-call]
+
+    def stop(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+
+class _Hook:
+    """Hook of one module. A module may be copied or pickled with its hooks; those of the copy do
+    nothing."""
+
+    def __init__(self, views: BaseViews | None = None, module: nn.Module | None = None) -> None:
+        self._views = None if views is None else weakref.ref(views)
+        self._module = None if module is None else weakref.ref(module)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()
+
+    def views_of(self, module: nn.Module) -> BaseViews | None:
+        """None for a copy of the module, or if the views are gone."""
+        if self._views is None or self._module is None or self._module() is not module:
+            return None
+        return self._views()
+
+
+class _Evaluation(_Hook):
+    def __init__(self, views: BaseViews | None = None, module: nn.Module | None = None) -> None:
+        super().__init__(views, module)
+        self.depth = 0  # forwards of this module under way for which the base is shown
+
+    def __call__(self, module: nn.Module, inputs: object) -> None:
+        if not module.training and not torch.is_grad_enabled():
+            _open(self, module)
+
+    def leave(self, module: nn.Module, inputs: object, output: object) -> None:
+        if self.depth > 0:
+            _close(self, module)
+
+
+@not_compiled
+def _open(hook: _Evaluation, module: nn.Module) -> None:
+    views = hook.views_of(module)
+    if views is not None and (hook.depth > 0 or views.open()):
+        hook.depth += 1
+
+
+@not_compiled
+def _close(hook: _Evaluation, module: nn.Module) -> None:
+    hook.depth -= 1
+    views = hook.views_of(module)
+    if views is not None and hook.depth == 0:
+        views.close()
+
+
+class _Saving(_Hook):
+    def __call__(
+        self, module: nn.Module, state: dict[str, Any], prefix: str, metadata: object
+    ) -> None:
+        if (views := self.views_of(module)) is None:
+            return
+        for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+            saved = state.get(prefix + name)
+            # Under keep_vars=True the tensors themselves are asked for.
+            if tensor is None or saved is None or saved is tensor:
+                continue
+            if (value := views.value(tensor)) is not None:
+                state[prefix + name] = value

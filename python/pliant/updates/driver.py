@@ -11,23 +11,23 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.hooks import RemovableHandle
 
 from pliant import _native
 from pliant.ddp.loop_observer import not_compiled
 from pliant.ddp.parameters import unflatten
-from pliant.errors import ContractError
+from pliant.errors import AbsentError, CommError, ContractError
 from pliant.log_once import LogOnce
-from pliant.options import Options
+from pliant.options import Options, pins_updates
 from pliant.side_channel import SideChannel
 from pliant.updates import checkpoint
-from pliant.updates.base_views import BaseViews
+from pliant.updates.base_views import BaseHooks, BaseViews
+from pliant.updates.clipping import Clipping
 from pliant.updates.equalizer import Equalizer
 from pliant.updates.join import JoinSupport
 from pliant.updates.local_state import LocalState
@@ -35,9 +35,18 @@ from pliant.updates.model_tensors import ModelTensors, Pair, copies_of
 from pliant.updates.momentum import MomentumClearing
 from pliant.updates.no_sync import NoSync
 from pliant.updates.optimizers import Optimizers
+from pliant.updates.skipped_steps import SkippedSteps
 from pliant.updates.step_detector import StepDetector
 
 log = logging.getLogger("pliant")
+
+Result = TypeVar("Result")
+
+_AFTER_A_DEADLINE = (
+    "Under updates ranks meet by their counts of optimizer steps. If one rank skipped a step and the "
+    "loop has collectives of its own, or a second averager, ranks wait for each other. Skipped by a "
+    "GradScaler: pass it, pliant.attach(..., scaler=scaler). Skipped by the loop: skip on all ranks."
+)
 
 
 class UpdatesDriver:
@@ -53,31 +62,36 @@ class UpdatesDriver:
         self.tensors = tensors
         self.optimizers = optimizers
         self.join = JoinSupport(self, ddp)
-        self._ddp = ddp
-        self._local_state = LocalState(tensors, optimizers)
-        self._views = BaseViews(tensors)
+        self._ddp_reference = weakref.ref(ddp)  # DDP keeps the averager alive, not the reverse
+        self._local_state = LocalState(tensors, optimizers, weak(self._has_own_parameters))
+        self._views = BaseViews(tensors, weak(self._shows_base), weak(self._agreed))
         self._no_sync = NoSync(ddp)
         self._momentum = MomentumClearing(optimizers, options.clear_momentum)
         self._equalizer = Equalizer(tensors, optimizers, options.scaler)
         self._connection: _Connection | None = None
+        self._base_hooks: BaseHooks | None = None
         self._has_base = False
         self._failure = _Failure()
         self._log_once = LogOnce()
+        self._pinned = pins_updates(options.plan)
+        self._scaler = options.scaler
+        self._clipping = Clipping(tensors.parameters.tensors, options.clip_norm, weak(self._clips))
 
     def start(self, engine: _native.Engine, side_channel: SideChannel, *, alone: bool) -> None:
         """Collective. alone: there are no other ranks, and nothing is exchanged."""
-        completed = weakref.WeakMethod(self.completed_step)
         detector = StepDetector(
             self.optimizers.each,
-            lambda: _call(completed),
+            weak(self.completed_step),
             lambda: engine.is_updates,
             lambda: engine.lengthening,
+            self._clipping,
         )
-        before = weakref.WeakMethod(self.before_forward)
+        before = weak(self.before_forward)
         forward_hook = self._ddp.register_forward_pre_hook(
-            not_compiled(lambda module, inputs: _call(before))
+            not_compiled(lambda module, inputs: before())
         )
-        self._connection = _Connection(engine, side_channel, alone, detector, forward_hook)
+        stops = [detector.stop, SkippedSteps(self._scaler, detector).stop, forward_hook.remove]
+        self._connection = _Connection(engine, side_channel, alone, stops)
         self._local_state.start(self._ddp.module)
         if self.is_active:
             self._take_base("attaching")
@@ -86,6 +100,7 @@ class UpdatesDriver:
         if self._connection is not None:
             self._connection.stop()
         self._local_state.stop()
+        self._hide_base()
         self._no_sync.leave()
 
     @property
@@ -118,6 +133,8 @@ class UpdatesDriver:
         them."""
         if self._exchanges and not self._views.is_open:
             self._local_state.restore_if_overwritten()
+            if self._local_state.was_loaded:
+                self._local_state.restored_own(self._agreed())
             self._local_state.check_unchanged()
 
     # --- the training loop ---
@@ -129,8 +146,10 @@ class UpdatesDriver:
         if not self.is_active:
             return
         self._local_state.restore_if_overwritten()
-        if torch.is_grad_enabled() and not self._has_base:
-            self._take_base("changing to updates")
+        if torch.is_grad_enabled():
+            self.make_loaded_the_base()
+            if not self._has_base:
+                self._take_base("changing to updates")
         self.join.before_forward()
         self._no_sync.enter()
 
@@ -149,6 +168,7 @@ class UpdatesDriver:
         self._local_state.completed_step()
         self._local_state.check_unchanged()
         engine = self._engine
+        self._views.base_changed()
         engine.note_rates(self.optimizers.rates())
         with self._failure.remember():
             stepped = engine.step(*self.tensors.pair())
@@ -171,13 +191,9 @@ class UpdatesDriver:
 
     @contextmanager
     def on_base(self) -> Iterator[None]:
-        if not self._exchanges or self._views.is_open:
-            yield
-            return
-        self.check_as_trained()
-        agreed = zip(self.tensors.buffers.tensors(), self._engine.agreed_buffers(), strict=True)
-        buffers = [unflatten(tensor, flat) for tensor, flat in agreed]
-        with self._views.show([*self.base(), *buffers]):
+        if self._exchanges and not self._views.is_open and not self._local_state.was_loaded:
+            self.check_as_trained()
+        with self._views.show():
             yield
 
     @contextmanager
@@ -185,24 +201,27 @@ class UpdatesDriver:
         self._failure.check()
         if self._exchanges:
             self._views.check_closed("settled()")
-            self.check_as_trained()
+            self._views.base_changed()
             with self._failure.remember():
-                self._engine.meet(*self.tensors.pair())
+                self._engine.meet(*self._progress())
                 self._after_settling()
+            self._check_all_loaded()
+            self.make_loaded_the_base()
         with self.on_base():
             yield
 
     def settle(self) -> None:
         """Collective: everything in flight lands, this rank's unsent progress is sent or kept in
-        the residual, and the parameters are the base."""
+        the residual, and the parameters are the base. Parameters that user code has loaded stay."""
         if self._exchanges:
             self._views.check_closed("settling")
-            self.check_as_trained()
-            self.settle_on(self.tensors.pair())
+            self.settle_on(self._progress())
 
-    def settle_on(self, pair: Pair) -> None:
+    def settle_on(self, pair: Pair, *, unbounded: bool = False) -> None:
+        """unbounded: this rank has no more data and serves the others for as long as they train."""
+        self._views.base_changed()
         with self._failure.remember():
-            self._engine.settle(*pair)
+            self._engine.settle(*pair, unbounded=unbounded)
             self._after_settling()
 
     def rebase(self) -> None:
@@ -217,15 +236,26 @@ class UpdatesDriver:
             # Ranks may be one exchange apart. They settle on copies of the base, because the
             # parameters hold no progress.
             with self._failure.remember():
-                self._engine.settle(self.base(), copies_of(self.tensors.buffers.tensors()))
+                self._engine.settle(*self._no_progress())
                 if not self.is_active:
                     self._return_to_gradients()
         self._has_base = False
+        self._views.base_changed()
         self.optimizers.forget_positions()
         if self.is_active:
             self._take_base("rebasing")
         else:
             self._side_channel.agree(self.tensors.all(), "rebasing")
+
+    def make_loaded_the_base(self) -> None:
+        """Collective if user code has loaded other parameters than the base: rank 0's become the
+        base. A rank that has not loaded any does not take part."""
+        if not self._exchanges or not self._local_state.was_loaded:
+            return
+        if self._local_state.restored_own(self._agreed()):
+            return
+        log.info("parameters were loaded after pliant.attach(): rank 0's are the base from now on")
+        self.rebase()
 
     # --- state ---
 
@@ -249,9 +279,13 @@ class UpdatesDriver:
     def was_restored(self, saved: Mapping[str, Any]) -> None:
         """After the engine's state was loaded: loads this rank's own part."""
         self._has_base = self.is_active and checkpoint.is_updates(saved)
+        self._views.base_changed()
         self._local_state.note_layout()
         self._local_state.load_state_dict(saved)
+        if self._exchanges:
+            self._show_base()
         if not self.is_active:
+            self._hide_base()
             self._no_sync.leave()
 
     # --- inside ---
@@ -272,6 +306,19 @@ class UpdatesDriver:
     def _alone(self) -> bool:
         return self._connection is not None and self._connection.alone
 
+    def _clips(self) -> bool:
+        """Whether this rank's gradient is clipped by its own step, since no exchange does it."""
+        return self.trains_locally or self._alone
+
+    def _has_own_parameters(self) -> bool:
+        return self._exchanges
+
+    @property
+    def _ddp(self) -> DistributedDataParallel:
+        ddp = self._ddp_reference()
+        assert ddp is not None, "only DDP's own hooks and calls ask"
+        return ddp
+
     @property
     def _exchanges(self) -> bool:
         return self.trains_locally and self._has_base
@@ -286,9 +333,59 @@ class UpdatesDriver:
         self._engine.rebase(*self.tensors.pair())
         self._local_state.became_base()
         self._has_base = True
+        self._views.base_changed()
         self._warn_of_what_is_not_exchanged()
         if not self._alone:
+            self._warn_that_ranks_differ()
+            self._show_base()
             self._no_sync.enter()
+
+    def _show_base(self) -> None:
+        if self._base_hooks is None:
+            self._base_hooks = BaseHooks(self._views, [self._ddp, self._ddp.module])
+
+    def _hide_base(self) -> None:
+        if self._base_hooks is not None:
+            self._base_hooks.stop()
+            self._base_hooks = None
+
+    def _shows_base(self) -> bool:
+        """Whether evaluation and saving use the base: not of parameters that user code has
+        loaded."""
+        if not self._exchanges or self._local_state.was_loaded:
+            return False
+        self._local_state.check_unchanged()
+        return True
+
+    def _agreed(self) -> list[torch.Tensor]:
+        """Copies of what all ranks agree on, in the shapes of all tensors."""
+        agreed = zip(self.tensors.buffers.tensors(), self._engine.agreed_buffers(), strict=True)
+        return [*self.base(), *(unflatten(tensor, flat) for tensor, flat in agreed)]
+
+    def _check_all_loaded(self) -> None:
+        """Collective: raises if some ranks loaded other parameters than the base and some did
+        not."""
+        loaded = self._side_channel.gather(
+            self._local_state.was_loaded, "settled(): whether parameters were loaded"
+        )
+        if any(loaded) and not all(loaded):
+            without = [str(rank) for rank, did in enumerate(loaded) if not did]
+            raise ContractError(
+                "settled(): the model's parameters were loaded (load_state_dict) on some ranks and "
+                f"not on rank {', '.join(without)}. Load them on every rank, or call "
+                "averager.rebase() on every rank."
+            )
+
+    def _progress(self) -> Pair:
+        """The tensors to settle on: the model's, or those of a rank without progress if user code
+        has loaded others into the model."""
+        if self._local_state.was_loaded and not self._local_state.restored_own(self._agreed()):
+            return self._no_progress()
+        self.check_as_trained()
+        return self.tensors.pair()
+
+    def _no_progress(self) -> Pair:
+        return self.base(), copies_of(self.tensors.buffers.tensors())
 
     def _after_settling(self) -> None:
         """Collective."""
@@ -301,8 +398,21 @@ class UpdatesDriver:
     def _return_to_gradients(self) -> None:
         """Collective: the engine has left updates."""
         self._has_base = False
+        self._views.base_changed()
+        self._hide_base()
         self._equalizer.everything(self._side_channel)
         self._no_sync.leave()
+
+    def _warn_that_ranks_differ(self) -> None:
+        if not self._pinned and self._side_channel.rank == 0:
+            self._log_once.warning(
+                "updates",
+                "from here on every rank trains on weights of its own and pliant averages their "
+                "progress (kind updates). state_dict(), and forwards in eval mode without "
+                "gradients, use the weights on which all ranks agree; parameters() and "
+                'torch.save(model) are this rank\'s own. plan="gradients" keeps all ranks '
+                "identical. docs/updates.md",
+            )
 
     def _warn_of_what_is_not_exchanged(self) -> None:
         if left := self.tensors.buffers.left:
@@ -321,24 +431,23 @@ class _Connection:
         engine: _native.Engine,
         side_channel: SideChannel,
         alone: bool,
-        detector: StepDetector,
-        forward_hook: RemovableHandle,
+        stops: list[Callable[[], None]],
     ) -> None:
         self.engine: _native.Engine | None = engine
         self.side_channel = side_channel
         self.alone = alone
-        self._detector = detector
-        self._forward_hook = forward_hook
+        self._stops = stops
 
     def stop(self) -> None:
-        self._detector.stop()
-        self._forward_hook.remove()
+        for stop in self._stops:
+            stop()
+        self._stops.clear()
         self.engine = None
 
 
 class _Failure:
     """Remembers the first failure of an exchange. Every later call raises it again, because ranks
-    that have lost each other must not go on training."""
+    that have lost each other must not go on training. AbsentError is no such failure."""
 
     def __init__(self) -> None:
         self._error: Exception | None = None
@@ -356,11 +465,16 @@ class _Failure:
         self.check()
         try:
             yield
+        except AbsentError:
+            raise
         except Exception as error:
+            if isinstance(error, CommError) and "deadline" in str(error):
+                error.args = (f"{error}\n  {_AFTER_A_DEADLINE}",)
             self._error = error
             raise
 
 
-def _call(method: weakref.WeakMethod[Any]) -> None:
-    if (alive := method()) is not None:
-        alive()
+def weak(method: Callable[[], Result]) -> Callable[[], Result | None]:
+    """The method, without keeping its object alive. Returns None once that is gone."""
+    reference = weakref.WeakMethod(method)
+    return lambda: None if (alive := reference()) is None else alive()

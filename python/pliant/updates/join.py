@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
@@ -25,8 +26,8 @@ log = logging.getLogger("pliant")
 
 class JoinSupport:
     def __init__(self, updates: UpdatesDriver, ddp: DistributedDataParallel) -> None:
-        self._updates = updates
-        self._ddp = ddp
+        self._updates = weakref.proxy(updates)  # neither keeps the other alive
+        self._ddp = weakref.proxy(ddp)
         self._joinable: Joinable | None = None  # the averager, inside Join
         self._expected: object = None  # DDP's own mark of the Join that we are part of
         self._copies: Pair | None = None
@@ -34,6 +35,7 @@ class JoinSupport:
         self._failure: BaseException | None = None
 
     def begin(self, joinable: Joinable) -> JoinHook:
+        self._updates.make_loaded_the_base()
         self._updates.check_as_trained()
         self._joinable = joinable
         self._copy()
@@ -83,7 +85,7 @@ class JoinSupport:
     def _settle(self) -> None:
         assert self._copies is not None
         try:
-            self._updates.settle_on(self._copies)
+            self._updates.settle_on(self._copies, unbounded=True)
         except BaseException as error:  # noqa: BLE001  raised by end()
             log.error("settling inside Join: %s", error)
             self._failure = error

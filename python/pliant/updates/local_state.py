@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import weakref
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,27 +18,33 @@ from torch.utils.hooks import RemovableHandle
 from pliant.errors import ContractError, DisagreementError
 from pliant.side_channel import SideChannel
 from pliant.updates.buffers import Place
-from pliant.updates.model_tensors import ModelTensors
+from pliant.updates.model_tensors import ModelTensors, copies_of, write
 from pliant.updates.optimizers import Optimizers
 
 log = logging.getLogger("pliant")
 
 
 class LocalState:
-    def __init__(self, tensors: ModelTensors, optimizers: Optimizers) -> None:
+    """has_base: whether this rank trains on parameters of its own, apart from the base."""
+
+    def __init__(
+        self, tensors: ModelTensors, optimizers: Optimizers, has_base: Callable[[], bool | None]
+    ) -> None:
         self._tensors = tensors
+        self._has_base = has_base
         self._optimizers = optimizers
         self._restored: Mapping[str, Any] | None = None  # None once a step has completed
         self._writing = False
-        self._loaded = False  # by user code, and not rebased since
+        self._own: list[torch.Tensor] | None = None  # before user code loaded other parameters
         self._overwritten = False
         self._strides: list[tuple[int, ...]] = []  # when the base was taken
         self._handles: list[RemovableHandle] = []
 
     def start(self, module: nn.Module) -> None:
-        notice = _LoadNotice(self)
+        before, after = _LoadNotice(self.module_will_load), _LoadNotice(self.module_was_loaded)
         for part in module.modules():
-            self._handles.append(part.register_load_state_dict_post_hook(notice))  # type: ignore[no-untyped-call]
+            self._handles.append(part.register_load_state_dict_pre_hook(before))  # type: ignore[no-untyped-call]
+            self._handles.append(part.register_load_state_dict_post_hook(after))  # type: ignore[no-untyped-call]
         for optimizer in self._optimizers.each:
             hook = optimizer.register_load_state_dict_post_hook(self._optimizer_loaded)
             self._handles.append(hook)
@@ -66,7 +72,7 @@ class LocalState:
         """Takes precedence over what user code loads into the model and its optimizers, before or
         after, until the next step."""
         self._restored = saved
-        self._loaded = False
+        self._own = None
         self._write()
 
     def restore_if_overwritten(self) -> None:
@@ -84,7 +90,7 @@ class LocalState:
 
     def became_base(self) -> None:
         """The parameters are the base now, and so is their memory layout."""
-        self._loaded = False
+        self._own = None
         self.note_layout()
 
     def note_layout(self) -> None:
@@ -92,16 +98,32 @@ class LocalState:
         self._strides = self._tensors.strides()
 
     def forget(self) -> None:
-        self._restored = None
-        self._loaded = self._overwritten = False
+        self._restored = self._own = None
+        self._overwritten = False
+
+    @property
+    def was_loaded(self) -> bool:
+        """Whether user code has loaded parameters that are neither this rank's own nor the base
+        yet."""
+        return self._own is not None
+
+    def restored_own(self, base: Sequence[torch.Tensor]) -> bool:
+        """Puts back what this rank had before user code loaded parameters, if what was loaded is
+        the base, as after `model.load_state_dict(model.state_dict())`. Returns whether it was."""
+        assert self._own is not None
+        for tensor, own, value in zip(self._tensors.all(), self._own, base, strict=True):
+            if not torch.equal(tensor, own) and not torch.equal(tensor, value):
+                return False
+        write(self._tensors.all(), self._own)
+        self._own = None
+        return True
 
     def check_unchanged(self) -> None:
-        if self._loaded:
+        if self.was_loaded:
             raise ContractError(
-                "the model's parameters were loaded (load_state_dict) after pliant.attach(): to an "
-                "exchange that would look like progress. "
-                "Call averager.rebase() on every rank after loading, or averager.load_state_dict() "
-                "with what averager.state_dict() gave."
+                "the model's parameters were loaded (load_state_dict) after pliant.attach(), and "
+                "no training forward has followed, which would make them the base. "
+                "Call averager.rebase() on every rank first."
             )
         if self._strides != self._tensors.strides():
             raise ContractError(
@@ -121,10 +143,12 @@ class LocalState:
                     "0; change it on every rank"
                 )
 
+    def module_will_load(self) -> None:
+        if self._restored is None and self._own is None and self._has_base():
+            self._own = copies_of(self._tensors.all())
+
     def module_was_loaded(self) -> None:
         self._overwritten = True
-        if self._restored is None:
-            self._loaded = True
 
     def _optimizer_loaded(self, optimizer: torch.optim.Optimizer) -> None:
         if not self._writing:
@@ -155,15 +179,15 @@ class LocalState:
 
 
 class _LoadNotice:
-    """Hook that reports load_state_dict() of a module. A module may be copied or pickled with its
-    hooks; the hook of a copy does nothing."""
+    """Hook around load_state_dict() of a module, which calls a method. A module may be copied or
+    pickled with its hooks; the hook of a copy does nothing."""
 
-    def __init__(self, state: LocalState | None = None) -> None:
-        self._state = None if state is None else weakref.ref(state)
+    def __init__(self, method: Callable[[], None] | None = None) -> None:
+        self._method = None if method is None else weakref.WeakMethod(method)
 
-    def __call__(self, module: nn.Module, keys: object) -> None:
-        if self._state is not None and (state := self._state()) is not None:
-            state.module_was_loaded()
+    def __call__(self, *arguments: object) -> None:
+        if self._method is not None and (method := self._method()) is not None:
+            method()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _LoadNotice, ()

@@ -15,21 +15,25 @@ from torch.utils.hooks import RemovableHandle
 
 from pliant.ddp.loop_observer import not_compiled
 from pliant.errors import UnsupportedError
+from pliant.updates.clipping import Clipping
 from pliant.updates.step_scale import StepScale
 
 
 class StepDetector:
     """Calls `completed` after the last optimizer of a step. `needs_all_gradients`: whether a step
-    inside backward is an error. `scale`: the factor on the learning rates of Adam."""
+    inside backward is an error. `scale`: the factor on the learning rates of Adam. `clipping`: of
+    the gradients that a step uses."""
 
     def __init__(
         self,
         optimizers: Sequence[torch.optim.Optimizer],
-        completed: Callable[[], None],
+        completed: Callable[[], object],
         needs_all_gradients: Callable[[], bool],
         scale: Callable[[], float],
+        clipping: Clipping,
     ) -> None:
         self._completed = completed
+        self._places = {id(optimizer): place for place, optimizer in enumerate(optimizers)}
         self._steps = 0
         self._counts = [0] * len(optimizers)
         self._handles: list[RemovableHandle] = []
@@ -41,12 +45,24 @@ class StepDetector:
         for place, optimizer in enumerate(optimizers):
             nested = NestedStep(optimizer, stepped(place), needs_all_gradients, step_scale)
             self._handles.append(optimizer.register_step_pre_hook(not_compiled(nested.before)))
+            self._handles.append(
+                optimizer.register_step_pre_hook(not_compiled(clipping.before_step))
+            )
             self._handles.append(optimizer.register_step_post_hook(not_compiled(nested.after)))
 
     def stop(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+
+    def count(self, optimizer: torch.optim.Optimizer) -> int | None:
+        """The steps of one optimizer so far; None if it is not one of this averager's."""
+        place = self._places.get(id(optimizer))
+        return None if place is None else self._counts[place]
+
+    def skipped(self, optimizer: torch.optim.Optimizer) -> None:
+        """A step that was due did not take place."""
+        self._one_stepped(self._places[id(optimizer)])
 
     def _one_stepped(self, place: int) -> None:
         self._counts[place] += 1

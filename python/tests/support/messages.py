@@ -12,8 +12,10 @@ class Messages(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.texts: list[str] = []
+        self.levels: list[tuple[int, str]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
+        self.levels.append((record.levelno, record.getMessage()))
         self.texts.append(record.getMessage())
 
     def __enter__(self) -> Messages:
