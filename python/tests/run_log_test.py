@@ -143,6 +143,8 @@ def test_metrics_are_on_loopback_unless_told_otherwise() -> None:
     assert metrics.read("0.0.0.0:9095") == ("0.0.0.0", 9095)
     assert metrics.read("[::1]:9095") == ("::1", 9095)
     assert metrics.read("run.prom") == "run.prom"
+    assert metrics.read(9095) == ("127.0.0.1", 9095)
+    assert metrics.read(Path("run.prom")) == "run.prom"
 
 
 _SAMPLE = re.compile(r'(pliant_[a-z_]+)\{(?:[a-z]+="(?:[^"\\\n]|\\.)*",?)+\} (\S+)')
@@ -278,7 +280,7 @@ def _bare_hook(rank: int, size: int, folder: str) -> None:
     for _ in range(6):
         ddp(torch.randn(16, 40)).square().mean().backward()
         averager.note(loss=torch.tensor(1.5))
-    with pytest.raises(ValueError, match="a note is a number"):
+    with pytest.raises(TypeError, match="note: loss='high': allowed is a number"):
         averager.note(loss="high")  # type: ignore[arg-type]
     averager.close()
 

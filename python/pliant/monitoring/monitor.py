@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pliant import _native
+from pliant.argument_checks import check_text, number_of, refusal
 from pliant.monitoring import lab, metrics
 from pliant.options import Options
 
@@ -95,7 +96,9 @@ class RunMonitor:
             self._metrics = None
 
     def note(self, values: Mapping[str, Any]) -> None:
-        numbers = {key: _number(key, value) for key, value in values.items()}
+        numbers = {
+            key: number_of(f"note: {key}", value, "a number") for key, value in values.items()
+        }
         self._notes.update(numbers)
         engine = self._running()
         if engine is not None:
@@ -103,8 +106,10 @@ class RunMonitor:
 
     def phase(self, name: str) -> None:
         """Enters a phase of the lab on rank 0, and logs it on every rank that has a log."""
-        if not name or any(not character.isprintable() for character in name):
-            raise ValueError(f"phase {name!r}: the name of a phase is one line of text")
+        allowed = "one line of text"
+        check_text("phase: name", name, allowed)
+        if not name or not name.isprintable():
+            raise refusal(ValueError, "phase: name", name, allowed)
         if self._rank == 0:
             lab.enter_phase(name)
         engine = self._running()
@@ -134,10 +139,3 @@ class RunMonitor:
 def _text(monitor: weakref.ref[RunMonitor]) -> str:
     alive = monitor()
     return "" if alive is None else alive.metrics_text()
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"note({name}={value!r}): a note is a number") from None
