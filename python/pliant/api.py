@@ -107,7 +107,11 @@ def attach(
         )
     support = support_for(module, averaged, optimizers, options)
     attachment = Attachment(options, module.process_group, averaged, support)
-    attachment.start()
+    try:
+        attachment.start()
+    except BaseException:
+        attachment.close()  # the log, the port of the metrics
+        raise
     watch = BackwardDetector(attachment, module, [] if optimizers is None else optimizers.each)
     slot.handler = attachment
 

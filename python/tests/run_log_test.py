@@ -7,8 +7,10 @@ import logging
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -190,6 +192,25 @@ def test_metrics_are_served_while_the_run_lasts(tmp_path: Path) -> None:
     assert found["pliant_link_rate_bits_per_second"] > 0
     assert found["pliant_plan_info"] == 1
     assert found["pliant_note"] > 0
+
+
+def _fails_to_attach(rank: int, size: int) -> None:
+    """While the exception is held, so is everything that its frames hold."""
+    port = world.free_port()
+    for options in ({"check_every": rank}, {"log": "/nonexistent/run.jsonl"}):
+        with pytest.raises((pliant.DisagreementError, OSError)) as failure:
+            pliant.attach(DistributedDataParallel(_model()), metrics=port, **options)  # type: ignore[arg-type]
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+        assert not [thread for thread in threading.enumerate() if "metrics" in thread.name]
+        del failure
+    averager, _ = _train(rank, 2, plan="gradients dense", metrics=port)
+    averager.close()
+
+
+def test_a_failed_attach_gives_the_port_of_the_metrics_back() -> None:
+    world.run(_fails_to_attach, ranks=2)
 
 
 def _to_file(rank: int, size: int, folder: str) -> int:
