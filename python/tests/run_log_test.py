@@ -294,6 +294,45 @@ def test_outside_the_lab_a_phase_is_only_logged(monkeypatch: pytest.MonkeyPatch)
         lab.enter_phase("slow")
 
 
+_WARNS = f"""
+import sys; sys.path.insert(0, {str(HERE)!r})
+import logging, torch.distributed as dist, run_log_test
+dist.init_process_group("gloo")
+averager, _ = run_log_test._train(0, 2, plan="gradients dense", log=sys.argv[1])
+logging.getLogger("pliant").warning("clip norms of all ranks alike")
+averager.load_state_dict(None)
+averager.close()
+"""
+
+
+def _run_alone(*command: str) -> str:
+    """Runs a script as the only rank. Returns what it wrote to stderr."""
+    environment = {
+        **os.environ,
+        **{"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"},
+        "MASTER_PORT": str(world.free_port()),
+    }
+    done = subprocess.run(
+        [sys.executable, *command],
+        check=True,
+        timeout=120,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return done.stderr
+
+
+def test_a_run_log_leaves_warnings_on_the_terminal(tmp_path: Path) -> None:
+    """Of a program that never configured logging, Python prints warnings to stderr."""
+    printed = _run_alone("-c", _WARNS, str(tmp_path / "run.jsonl"))
+    lines = run_log_schema.read(tmp_path / "run.jsonl")
+    logged = [message["text"] for message in run_log_schema.of_type(lines, "message")]
+    for warning in ("clip norms of all ranks alike", "no averager state to load"):
+        assert printed.count(warning) == 1, printed
+        assert sum(warning in text for text in logged) == 1, logged
+
+
 def _bare_hook(rank: int, size: int, folder: str) -> None:
     ddp = DistributedDataParallel(_model())
     averager, hook = pliant.comm_hook("gradients union density=5%", log=f"{folder}/run.jsonl")

@@ -19,17 +19,22 @@ from pliant.options import Options
 _logger = logging.getLogger("pliant")
 
 
-class _WarningHandler(logging.Handler):
-    """Copies the package's own warnings to the run log. The engine has written its own already."""
+class _WarningCopier(logging.Filter):
+    """Copies the package's own warnings to the run log. The engine has written its own already.
+
+    A filter that lets everything pass, not a handler: where a logger has a handler, Python no
+    longer prints warnings of a program that never configured logging."""
 
     def __init__(self, monitor: RunMonitor) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__()
         self._monitor = weakref.ref(monitor)
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def filter(self, record: logging.LogRecord) -> bool:
         monitor = self._monitor()
-        if monitor is not None and not getattr(record, "from_engine", False):
+        from_engine = getattr(record, "from_engine", False)
+        if monitor is not None and record.levelno >= logging.WARNING and not from_engine:
             monitor.message(record.getMessage())
+        return True
 
 
 class RunMonitor:
@@ -49,7 +54,7 @@ class RunMonitor:
         self._engine: weakref.ref[_native.Engine] | None = None
         self._last = ""
         self._metrics: metrics.Server | metrics.File | None = None
-        self._handler: _WarningHandler | None = None
+        self._copier: _WarningCopier | None = None
 
     def start_metrics(self, rank: int) -> str:
         """Before the engine is made. Returns why metrics cannot be served, or an empty text: the
@@ -80,17 +85,17 @@ class RunMonitor:
     def start(self, engine: _native.Engine) -> None:
         self._engine = weakref.ref(engine)
         if self.path is not None:
-            self._handler = _WarningHandler(self)
-            _logger.addHandler(self._handler)
+            self._copier = _WarningCopier(self)
+            _logger.addFilter(self._copier)
 
     def stop(self, engine: _native.Engine | None) -> None:
         """After the engine was closed; it may never have been made."""
         if engine is not None:
             self._last = engine.latest()
         self._engine = None
-        if self._handler is not None:
-            _logger.removeHandler(self._handler)
-            self._handler = None
+        if self._copier is not None:
+            _logger.removeFilter(self._copier)
+            self._copier = None
         if self._metrics is not None:
             self._metrics.stop()
             self._metrics = None
