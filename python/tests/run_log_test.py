@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import pliant
 from pliant.monitoring import lab, metrics
+from pliant.monitoring.hide_secrets import hide_secrets
 from support import run_log_schema, world
 
 STEPS = 12
@@ -331,6 +333,46 @@ def test_a_run_log_leaves_warnings_on_the_terminal(tmp_path: Path) -> None:
     for warning in ("clip norms of all ranks alike", "no averager state to load"):
         assert printed.count(warning) == 1, printed
         assert sum(warning in text for text in logged) == 1, logged
+
+
+def test_a_run_log_is_private_and_has_no_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    _run_alone("-c", _WARNS, str(path), "--token", "hunter1", "--lr=0.1", "HF_TOKEN=hunter2")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert b"hunter" not in path.read_bytes()
+    command = run_log_schema.read(path)[0]["command"]
+    assert command[-4:] == ["--token", "***", "--lr=0.1", "HF_TOKEN=***"]
+
+
+@pytest.mark.parametrize(
+    ("command", "written"),
+    [
+        ("--password=a b", "--password=***"),
+        ("--hf_token|x|--lr|0.1", "--hf_token|***|--lr|0.1"),
+        ("--wandb-api-key|-12x", "--wandb-api-key|***"),
+        ("--apiKey|x", "--apiKey|***"),
+        ("-secret|x", "-secret|***"),
+        ("--key|x", "--key|***"),
+        ("wandb.api_key=x|+db.password=y", "wandb.api_key=***|+db.password=***"),
+        ("AWS_SECRET_ACCESS_KEY=x|NAME=y", "AWS_SECRET_ACCESS_KEY=***|NAME=***"),
+        ("--env=HF_TOKEN=x", "--env=HF_TOKEN=***"),
+        ("hf_abcdefgh|sk-proj-12345678", "***|***"),
+        ("--init=tcp://user:word@host/x", "--init=tcp://***@host/x"),
+        ("--header|Authorization: Bearer x", "--header|Authorization: ***"),
+        ('--config|{"lr": 1, "api_key": "x"}', '--config|{"lr": 1, "api_key": ***'),
+        ("https://host/?lr=1&token=x", "https://host/?lr=1&token=***"),
+    ],
+)
+def test_secrets_of_a_command_are_hidden(command: str, written: str) -> None:
+    assert hide_secrets(command.split("|")) == written.split("|")
+
+
+def test_harmless_words_of_a_command_stay() -> None:
+    command = (
+        "train.py --tokenizer gpt2 --max-tokens 512 --use-auth-token --lr=0.1 model.depth=4 "
+        "s3://bucket/data --monkey x --passes 3 --resume run:latest tcp://10.0.0.1:2950"
+    ).split()
+    assert hide_secrets(command) == command
 
 
 def _bare_hook(rank: int, size: int, folder: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from pliant import _native
 from pliant.argument_checks import check_text, number_of, refusal
 from pliant.monitoring import lab, metrics
+from pliant.monitoring.hide_secrets import hide_secrets
 from pliant.options import Options
 
 _logger = logging.getLogger("pliant")
@@ -76,7 +77,7 @@ class RunMonitor:
         return _native.RunLogOptions(
             path=self.path or "",
             name=self.name,
-            command=[sys.executable, *sys.argv] if self.path else [],
+            command=hide_secrets([sys.executable, *sys.argv]) if self.path else [],
             versions=versions,
             options=options,
             watched=self._metrics is not None,
