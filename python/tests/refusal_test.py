@@ -183,6 +183,7 @@ def disagreements(rank: int, size: int) -> None:
     disagree(["lanes", "1", "2"], models.mlp(), lanes=rank + 1)
     disagree(["clip_norm"], models.mlp(), clip_norm=rank + 1.0)
     disagree(["check_every"], models.mlp(), check_every=rank)
+    disagree(["warm_up:", "dense 8", "dense 9"], models.mlp(), warm_up=8 + rank)
     disagree(["dial p:", "0.3", "0.4"], models.mlp(), dials={"p": 0.3 + rank / 10})
     disagree(["dial better:", "1.5", "2.5"], models.mlp(), dials={"better": 1.5 + rank})
     module = models.mlp()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -24,9 +25,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import pliant
+from pliant import runlog
 from pliant.monitoring import lab, metrics
 from pliant.monitoring.hide_secrets import hide_secrets
-from support import run_log_schema, world
+from support import run_log_schema, synthetic_logs, world
 
 STEPS = 12
 HERE = Path(__file__).parent
@@ -335,10 +337,14 @@ def test_a_run_log_leaves_warnings_on_the_terminal(tmp_path: Path) -> None:
         assert sum(warning in text for text in logged) == 1, logged
 
 
-def test_a_run_log_is_private_and_has_no_secrets(tmp_path: Path) -> None:
+def test_a_run_log_is_private_and_has_no_secrets_and_an_older_one_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
+    older = "".join(json.dumps(line) + "\n" for line in synthetic_logs.made(steps=20).lines)
+    path.write_text(older)
     _run_alone("-c", _WARNS, str(path), "--token", "hunter1", "--lr=0.1", "HF_TOKEN=hunter2")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (tmp_path / "run.1.jsonl").read_text() == older
+    assert runlog.read(path).header.world == 1, "a reader sees the last run"
     assert b"hunter" not in path.read_bytes()
     command = run_log_schema.read(path)[0]["command"]
     assert command[-4:] == ["--token", "***", "--lr=0.1", "HF_TOKEN=***"]

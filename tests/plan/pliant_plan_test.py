@@ -52,7 +52,8 @@ class Answers(unittest.TestCase):
         slow = run(*BASE, "--ranks", "8", "--link", "1gbit,1ms")
         self.assertEqual(slow.returncode, 0, slow.stderr)
         self.assertRegex(
-            slow.stdout.splitlines()[0], r"^compress: \w+(/\w+)? at [\d.]+%.*, [\d.]+x to [\d.]+x plain DDP \(assumed\)$"
+            slow.stdout.splitlines()[0],
+            r"^compress: \w+(/\w+)? at [\d.]+%.*, [\d.]+x to [\d.]+x plain DDP \(assumed\)$",
         )
         near = run(*BASE, "--ranks", "8", "--link", "1gbit,10us")
         self.assertRegex(near.stdout.splitlines()[0], "^compress: ")
@@ -345,7 +346,10 @@ class Refusals(unittest.TestCase):
             ({"--link": "1gbit"}, "--link: '1gbit' is not bandwidth,latency"),
             ({"--link": "1gbps,1ms"}, "--link"),
             ({"--link": None}, "--link: it is needed"),
-            ({"--compute": None}, "--compute: it is needed, as in --compute 120ms: what a step takes"),
+            (
+                {"--compute": None},
+                "--compute: it is needed, as in --compute 120ms: what a step takes",
+            ),
             ({"--compute": None}, "Time steps of your script with one process"),
             ({"--params": "resnet50"}, "--params: 'resnet50' is a model; say --model resnet50"),
             ({"--params": None, "--model": "resnet5"}, "did you mean 'resnet50'?"),
