@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -20,6 +21,19 @@ namespace {
 
 constexpr std::string_view kRank = "{rank}";
 constexpr int kVersion = 1;
+
+// Only its owner may read it: a command line and messages may hold what others should not see.
+int open_file(const std::string& path, int flags) {
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags,
+              0600);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+}
+
+// Nothing for what is no file, such as a pipe.
+std::optional<std::int64_t> size_of(int file) {
+  struct stat about {};
+  if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode)) return std::nullopt;
+  return about.st_size;
+}
 
 double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -53,25 +67,65 @@ std::string json_of(const model::Prediction& prediction) {
 }  // namespace
 
 std::optional<std::string> log_path(const Options& options, int rank) {
-  const auto place = options.path.find(kRank);
+  auto place = options.path.find(kRank);
   if (options.path.empty() || (place == std::string::npos && rank != 0)) return std::nullopt;
   std::string path = options.path;
-  if (place != std::string::npos) path.replace(place, kRank.size(), std::to_string(rank));
+  for (; place != std::string::npos; place = path.find(kRank, place))
+    path.replace(place, kRank.size(), std::to_string(rank));
   return path;
 }
 
 RunLog::RunLog(std::string path, std::function<Seconds()> clock)
     : path_(std::move(path)), clock_(std::move(clock)), began_(clock_()) {
-  file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC,
-               0666);  // NOLINT(cppcoreguidelines-pro-type-vararg)
+  file_ = open_file(path_, 0);
   if (file_ < 0) throw io_error_from_errno(fmt::format("opening the run log '{}'", path_));
+  try {
+    if (size_of(file_).value_or(0) > 0) reserve_older();
+  } catch (...) {
+    close(file_);
+    throw;
+  }
 }
 
 RunLog::~RunLog() {
-  struct stat about {};
-  if (!begun_ && fstat(file_, &about) == 0 && S_ISREG(about.st_mode) && about.st_size == 0)
-    unlink(path_.c_str());
+  if (!begun_ && size_of(file_) == 0) unlink(path_.c_str());
+  if (!begun_ && !older_.empty()) unlink(older_.c_str());
   close(file_);
+}
+
+// An empty file holds the name until the header is written: another run cannot take it.
+void RunLog::reserve_older() {
+  std::error_code unknown;
+  const auto there = std::filesystem::canonical(path_, unknown);  // behind symbolic links
+  if (!unknown) path_ = there.string();
+  const std::filesystem::path path = path_;
+  for (int attempt = 1;; ++attempt) {
+    std::filesystem::path name = path;
+    name.replace_filename(
+        fmt::format("{}.{}{}", path.stem().string(), attempt, path.extension().string()));
+    const int reserved = open_file(name.string(), O_EXCL);
+    if (reserved >= 0) {
+      close(reserved);
+      older_ = name.string();
+      return;
+    }
+    if (errno != EEXIST)
+      throw io_error_from_errno(
+          fmt::format("keeping the run log '{}' as '{}'", path_, name.string()));
+  }
+}
+
+void RunLog::keep_older() {
+  if (older_.empty()) return;
+  int fresh = -1;
+  if (rename(path_.c_str(), older_.c_str()) == 0) fresh = open_file(path_, O_EXCL);
+  if (fresh < 0) {
+    failure_ =
+        io_error_from_errno(fmt::format("keeping the run log '{}' as '{}'", path_, older_)).what();
+    return;
+  }
+  close(file_);
+  file_ = fresh;
 }
 
 JsonObject RunLog::line(std::string_view type) const {
@@ -104,7 +158,7 @@ std::optional<std::string> RunLog::failure() const {
 
 void RunLog::write(const LogHeader& header) {
   begun_ = true;
-  (void)!ftruncate(file_, 0);  // what is no file, such as a pipe, has nothing to lose
+  keep_older();
   JsonObject out = line("header");
   const std::string name =
       header.name.empty() ? std::filesystem::path(path_).stem().string() : header.name;

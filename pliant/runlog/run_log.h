@@ -24,14 +24,16 @@
 
 namespace pliant::runlog {
 
-// The path with {rank} filled in; nothing if this rank writes none.
+// The path with every {rank} filled in; nothing if this rank writes none.
 [[nodiscard]] std::optional<std::string> log_path(const Options& options, int rank);
 
 // Any thread may write. Nothing that goes wrong in a write is thrown: training matters more than
 // its log. The first failure is the last line: failure() says what it was.
 class RunLog {
  public:
-  // Opens the file; what was in it goes when the header is written. Throws IoError that names it.
+  // Opens the file. If it holds the log of an earlier run, that is renamed when the header is
+  // written: run.jsonl becomes run.1.jsonl, or the next number that is free. Throws IoError that
+  // names the file.
   RunLog(std::string path, std::function<Seconds()> clock);
   ~RunLog();
   RunLog(const RunLog&) = delete;
@@ -52,11 +54,14 @@ class RunLog {
   [[nodiscard]] JsonObject line(std::string_view type) const;
   enum class Place : std::uint8_t { kMiddle, kLast };
   void write_line(JsonObject&& line, Place place = Place::kMiddle);
+  void reserve_older();
+  void keep_older();
 
-  const std::string path_;
+  std::string path_;
   const std::function<Seconds()> clock_;
   const Seconds began_;
   int file_ = -1;
+  std::string older_;   // the name for the log of the run before; empty if there is none
   bool begun_ = false;  // otherwise a file that is still empty was made for nothing
   mutable std::mutex mutex_;
   std::optional<std::string> failure_;

@@ -36,8 +36,14 @@ class RunLogTest : public ::testing::Test {
   [[nodiscard]] std::unique_ptr<RunLog> open() {
     return std::make_unique<RunLog>(path(), [this] { return Seconds{now_ += 0.001}; });
   }
-  [[nodiscard]] std::vector<std::string> lines() const {
-    std::ifstream in(path());
+  [[nodiscard]] std::set<std::string> files() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      names.insert(entry.path().filename().string());
+    return names;
+  }
+  [[nodiscard]] std::vector<std::string> lines(const std::string& name = "run.jsonl") const {
+    std::ifstream in(path(name));
     std::vector<std::string> lines;
     for (std::string line; std::getline(in, line);) lines.push_back(line);
     return lines;
@@ -169,6 +175,7 @@ TEST_F(RunLogTest, OnlyRankZeroWritesUnlessThePathHasTheRank) {
   EXPECT_EQ(log_path({.path = "a/run.jsonl"}, 0), "a/run.jsonl");
   EXPECT_EQ(log_path({.path = "a/run.jsonl"}, 1), std::nullopt);
   EXPECT_EQ(log_path({.path = "a/run-{rank}.jsonl"}, 12), "a/run-12.jsonl");
+  EXPECT_EQ(log_path({.path = "{rank}/run-{rank}.jsonl"}, 12), "12/run-12.jsonl");
   EXPECT_EQ(log_path({}, 0), std::nullopt);
 }
 
@@ -182,15 +189,55 @@ TEST_F(RunLogTest, AFileThatCannotBeOpenedIsNamed) {
   }
 }
 
-TEST_F(RunLogTest, AFileWithoutAHeaderIsNotLeftBehindNorAnOlderOneCleared) {
+TEST_F(RunLogTest, AFileWithoutAHeaderIsNotLeftBehindNorAnOlderOneMoved) {
   { const auto log = open(); }
-  EXPECT_FALSE(std::filesystem::exists(path()));
+  EXPECT_EQ(files(), std::set<std::string>{});
   std::ofstream(path()) << "an older log\n";
   { const auto log = open(); }
   EXPECT_EQ(lines().size(), 1U);
+  EXPECT_EQ(files(), std::set<std::string>{"run.jsonl"});
+}
+
+TEST_F(RunLogTest, EveryRunKeepsItsLines) {
+  for (int run = 0; run < 4; ++run) {
+    const auto log = open();
+    log->write(header());
+    log->phase(0, std::to_string(run));
+  }
+  EXPECT_EQ(last()["name"], "3");
+  for (int run = 0; run < 3; ++run) {
+    const auto kept = lines(fmt::format("run.{}.jsonl", run + 1));
+    ASSERT_EQ(kept.size(), 2U);
+    EXPECT_EQ(json::parse(kept[1])["name"], std::to_string(run));
+  }
+}
+
+TEST_F(RunLogTest, ARunThatStillWritesKeepsItsLines) {
+  const auto first = open();
+  first->write(header());
+  const auto second = open();
+  second->write(header());
+  first->phase(0, "first");
+  second->phase(0, "second");
+  EXPECT_EQ(last()["name"], "second");
+  EXPECT_EQ(json::parse(lines("run.1.jsonl").back())["name"], "first");
+}
+
+TEST_F(RunLogTest, AnOlderLogBehindALinkIsKeptBesideIt) {
+  std::filesystem::create_directory(folder_ / "disk");
+  std::ofstream(path("disk/log.jsonl")) << "an older log\n";
+  std::filesystem::create_symlink(path("disk/log.jsonl"), path());
   open()->write(header());
-  EXPECT_EQ(lines().size(), 1U);
   EXPECT_EQ(last()["type"], "header");
+  EXPECT_TRUE(std::filesystem::is_symlink(path()));
+  EXPECT_EQ(lines("disk/log.1.jsonl").size(), 1U);
+}
+
+TEST_F(RunLogTest, OnlyItsOwnerReadsIt) {
+  const auto log = open();
+  log->write(header());
+  using std::filesystem::perms;
+  EXPECT_EQ(std::filesystem::status(path()).permissions(), perms::owner_read | perms::owner_write);
 }
 
 TEST_F(RunLogTest, ADiskThatIsFullIsAFailureAndNoException) {

@@ -13,6 +13,7 @@ from torch import nn
 from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
+from pliant.argument_checks import refusal
 from pliant.attachment import Attachment, InertAttachment
 from pliant.averager import Averager
 from pliant.ddp import hook, parameters
@@ -45,7 +46,7 @@ def attach(
     dials: Mapping[str, float] | None = None,
     log: str | os.PathLike[str] | None = None,
     name: str | None = None,
-    metrics: str | None = None,
+    metrics: str | int | os.PathLike[str] | None = None,
 ) -> Averager:
     """Attaches pliant to a DDP object: from now on pliant exchanges its gradients or updates.
 
@@ -77,8 +78,8 @@ def attach(
     log: path of the run log (docs/formats/run-log.md). Rank 0 writes it; with {rank} in the path
         every rank writes its own.
     name: of the run, in log and metrics. By default the log's.
-    metrics: Prometheus text of rank 0: "127.0.0.1:9095" (a port alone is on loopback), or a file
-        that ends in .prom (docs/metrics.md)."""
+    metrics: Prometheus text of rank 0: "127.0.0.1:9095", a port alone, which is on loopback, or a
+        file that ends in .prom (docs/metrics.md)."""
     optimizers = None if optimizer is None else Optimizers(optimizer)
     options = Options(
         plan=plan,
@@ -111,7 +112,11 @@ def attach(
     if support.driver is None and optimizers is not None:
         warn_of_gradients_only(plan, support.why_not)
     attachment = Attachment(options, module.process_group, averaged, support, module)
-    attachment.start()
+    try:
+        attachment.start()
+    except BaseException:
+        attachment.close()  # the log, the port of the metrics
+        raise
     each = [] if optimizers is None else optimizers.each
     watch = LoopObserver(attachment, module, each)
     newcomers = NewParameters(
@@ -143,7 +148,7 @@ def comm_hook(
     dials: Mapping[str, float] | None = None,
     log: str | os.PathLike[str] | None = None,
     name: str | None = None,
-    metrics: str | None = None,
+    metrics: str | int | os.PathLike[str] | None = None,
 ) -> tuple[Averager, Hook]:
     """The pair (state, hook) for `ddp.register_comm_hook(state, hook)`. `state` is the averager. It
     may be made before the process group.
@@ -171,6 +176,12 @@ def comm_hook(
         raise UnsupportedError(
             f"plan '{plan}': a bare hook sees gradients only; plans of kind updates need "
             "pliant.attach(ddp, optimizer, plan)"
+        )
+    if model is not None and not isinstance(model, nn.Module):
+        raise refusal(TypeError, "model", model, "the torch.nn.Module inside DDP, or None")
+    if process_group is not None and not isinstance(process_group, dist.ProcessGroup):
+        raise refusal(
+            TypeError, "process_group", process_group, "the process group of DDP, or None"
         )
     averaged = None if model is None else parameters.of(model)
     attachment = Attachment(options, process_group, averaged, UpdatesSupport())

@@ -13,8 +13,11 @@ from torch._C._distributed_c10d import GradBucket
 from torch.distributed.algorithms.join import Joinable, JoinHook
 from torch.futures import Future
 
+from pliant.argument_checks import check_flag, check_text
 from pliant.attachment import Attachment
+from pliant.checkpoint import check_state
 from pliant.errors import ContractError
+from pliant.options import check_plan
 from pliant.summary import Summary
 
 
@@ -35,12 +38,15 @@ class Averager(Joinable):
     def set_plan(self, plan: str) -> None:
         """Changes the plan from the next step or exchange on. Collective: every rank passes the
         same plan at the same step, which is checked."""
+        check_plan(plan)
         self._attachment.set_plan(plan)
 
     def tell_network(self, link: str | None) -> None:
         """Makes decisions assume this network ("100mbit,10ms") instead of measuring it; None goes
         back to measuring. Collective: every rank passes the same link at the same step, which is
         checked."""
+        if link is not None:
+            check_text("link", link, "a network such as '100mbit,10ms', as a text, or None")
         self._attachment.tell_network(link)
 
     def summary(self) -> Summary:
@@ -90,6 +96,8 @@ class Averager(Joinable):
 
         Under updates it includes this rank's parameters and optimizer state, unless the arguments
         exclude them: they differ between ranks."""
+        check_flag("parameters", parameters)
+        check_flag("optimizers", optimizers)
         attachment = self._attachment
         if attachment.running is not None:
             return attachment.state.save(
@@ -113,6 +121,8 @@ class Averager(Joinable):
         With optimizers attached it is collective: ranks compare from which exchange their states
         are."""
         attachment = self._attachment
+        if state is not None:
+            check_state("state", state)
         if not state:
             attachment.state.load_nothing(attachment.running, attachment.support)
         elif attachment.is_closed:

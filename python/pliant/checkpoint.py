@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from pliant import _native
+from pliant.argument_checks import check_whole, refusal
 from pliant.ddp.parameters import Parameters
 from pliant.errors import ContractError
 from pliant.updates import checkpoint as of_updates
@@ -20,6 +21,11 @@ FORMAT = 1
 
 # kind: of the next step; policy: what measuring and deciding have learnt.
 _PLAIN = ("plan", "kind", "policy", "epoch", "step", "exchanges", "last_norm")
+
+_NEEDED = (*_PLAIN, "rank", "world_size", "parameters", "units", "voted", "residual")
+"""Keys that every state has, besides its format."""
+
+_MOST_RANKS = 1 << 20
 
 Buffers = Sequence[tuple[str, torch.Tensor]]
 """The buffers that travel, by name."""
@@ -84,6 +90,18 @@ def read(
     return state
 
 
+def check_state(name: str, state: object) -> None:
+    """Refuses what cannot be the state of an averager. An empty one passes."""
+    if not isinstance(state, Mapping):
+        raise refusal(TypeError, name, state, "a dict that averager.state_dict() returned")
+    needed = ("format", *_NEEDED) if state.get("format", FORMAT) == FORMAT else ()
+    missing = [key for key in needed if key not in state]
+    if state and missing:
+        raise ValueError(
+            f"{name}: not a dict that averager.state_dict() returned: it has no {missing[0]!r}"
+        )
+
+
 def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[str, Any]]:
     """The states of all old ranks, in any order, as states for `world_size` new ones.
 
@@ -127,10 +145,15 @@ def reshard(states: Sequence[Mapping[str, Any]], world_size: int) -> list[dict[s
 
 def _checked(states: Sequence[Mapping[str, Any]], world_size: int) -> list[Mapping[str, Any]]:
     """The states by rank; ValueError unless they are those of all ranks of one run and step."""
+    if not isinstance(states, Sequence) or isinstance(states, str):
+        raise refusal(TypeError, "states", states, "a list of the states of all ranks")
     if not states:
         raise ValueError("reshard: no states")
-    if world_size < 1:
-        raise ValueError(f"reshard: world_size={world_size}: at least 1")
+    check_whole("world_size", world_size, 1, _MOST_RANKS)
+    for place, state in enumerate(states):
+        check_state(f"states[{place}]", state)
+        if not state:
+            raise ValueError(f"states[{place}]: empty, so not the state of an averager")
     old = sorted(states, key=lambda state: int(state["rank"]))
     first = old[0]
     if [state["rank"] for state in old] != list(range(first["world_size"])):

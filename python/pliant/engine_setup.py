@@ -50,12 +50,16 @@ def make_engine(
     ]
     if on_device:
         native.clip_norm = 0.0  # the selector clips
-    native.objection = monitor.start_metrics(groups.rank)
-    native.run_log = monitor.run_log(
-        versions=[("torch", torch_version), ("python", python)],
-        options=[("lanes", str(options.lanes)), ("selector", selector)],
-    )
-    return _native.Engine(groups.exchange, parameters.named(), support.buffers(), native)
+    try:
+        native.objection = monitor.start_metrics(groups.rank)
+        native.run_log = monitor.run_log(
+            versions=[("torch", torch_version), ("python", python)],
+            options=[("lanes", str(options.lanes)), ("selector", selector)],
+        )
+        return _native.Engine(groups.exchange, parameters.named(), support.buffers(), native)
+    except BaseException:
+        monitor.stop(None)
+        raise
 
 
 def _log(severity: int, text: str) -> None:

@@ -21,6 +21,7 @@ from pliant.api import attach
 from pliant.averager import Averager
 from pliant.checkpoint import reshard
 from pliant.errors import UnsupportedError
+from pliant.options import Options
 from pliant.summary import Summary
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Averaging(Callback):
     """Takes the arguments of `pliant.attach` that follow the optimizer."""
 
     def __init__(self, plan: str = "auto", **options: Any) -> None:
+        Options(plan=plan, **options)  # refuses what is wrong now, not when training begins
         self.plan = plan
         self.options = options
         self.averager: Averager | None = None

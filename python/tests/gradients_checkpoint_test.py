@@ -147,9 +147,11 @@ def test_reshard_refuses_what_does_not_belong_together() -> None:
         "world_size": 2,
         "parameters": {"a": [2]},
         "plan": "auto",
+        "kind": "gradients",
         "policy": "",
         "epoch": 0,
         "step": 3,
+        "exchanges": 3,
         "units": [["a"]],
         "voted": [],
     }
@@ -162,7 +164,16 @@ def test_reshard_refuses_what_does_not_belong_together() -> None:
         ([state], 2, "each of the 2 ranks"),
         ([state, {**other, "step": 4}], 2, "step is 3 on rank 0 and 4 on rank 1"),
         ([], 2, "no states"),
-        ([state, other], 0, "at least 1"),
+        ([state, other], 0, "world_size=0: allowed is a whole number from 1"),
+        ([state, {}], 2, r"states\[1\]: empty"),
+        ([state, {"a.weight": torch.ones(2)}], 2, r"states\[1\].*no 'format'"),
     ):
         with pytest.raises(ValueError, match=words):
             pliant.reshard(states, size)
+    for states, size, words in (
+        (5, 2, "states=5: allowed is a list"),
+        ([state, 5], 2, r"states\[1\]=5: allowed is a dict"),
+        ([state, other], "2", "world_size='2': allowed is a whole number"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            pliant.reshard(states, size)  # type: ignore[arg-type]

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import datetime
 from collections import OrderedDict
+from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
 
+from pliant.options import Options
 from support import models, world
 from support.messages import Messages
 
@@ -69,11 +71,103 @@ def refusals(rank: int, size: int) -> None:
         None,
         "gradients dense reduce=rings",
     )
-    refused(ValueError, "deadline", model, deadline="5 apples")
-    refused(ValueError, "lanes=-1", model, lanes=-1)
-    refused(ValueError, "clip_norm=0", model, clip_norm=0)
-    refused(ValueError, "selector", model, selector="gpu")
     refused(ValueError, "warm_up=", model, plan="union density=1%", ramp=True)
+
+
+_WRONG_TYPES = [
+    ("plan", None, "'auto' or any part of a plan"),
+    ("plan", 5, "text"),
+    ("deadline", [30], "seconds"),
+    ("deadline", True, "seconds"),
+    ("lanes", "2", "whole number from 0 to 32"),
+    ("lanes", 2.0, "whole number"),
+    ("lanes", True, "whole number"),
+    ("lanes", None, "whole number"),
+    ("clip_norm", "1.0", "number above 0"),
+    ("clip_norm", torch.ones(300, 300), "number above 0"),
+    ("warm_up", 1.5, "whole number"),
+    ("warm_up", "8", "whole number"),
+    ("ramp", "yes", "True or False"),
+    ("check_every", None, "whole number"),
+    ("selector", None, "'native' or 'torch'"),
+    ("scaler", True, "GradScaler"),
+    ("buffers", "no", "True or False"),
+    ("clear_momentum", "x", "True, False or None"),
+    ("policy", 1, "'auto', 'knee' or 'fixed'"),
+    ("dials", "p=0.3", "{'p': 0.3}"),
+    ("dials", {5: 0.3}, "{'p': 0.3}"),
+    ("dials", {"p": "0.3"}, "number"),
+    ("log", 5, "path"),
+    ("log", b"run.jsonl", "path"),
+    ("name", 5, "text"),
+    ("metrics", True, "port"),
+    ("metrics", ["9095"], "port"),
+]
+_WRONG_VALUES = [
+    ("deadline", "5 apples", "10ms, 2s"),
+    ("deadline", 0, "seconds above 0"),
+    ("deadline", float("inf"), "seconds"),
+    ("deadline", float("nan"), "seconds"),
+    ("lanes", -1, "whole number from 0 to 32"),
+    ("lanes", 1000, "whole number from 0 to 32"),
+    ("clip_norm", 0, "number above 0"),
+    ("warm_up", -1, "whole number from 0"),
+    ("check_every", 10**30, "whole number"),
+    ("selector", "gpu", "'native' or 'torch'"),
+    ("policy", "quick", "'auto', 'knee' or 'fixed'"),
+    ("dials", {"p": 3}, "0 to 1"),
+    ("dials", {"speed": 3}, "least_density_updates"),
+    ("log", "", "path"),
+    ("log", "run-{ranks}.jsonl", "{rank} stands for"),
+    ("metrics", 70000, "port"),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "value", "allowed"),
+    [(TypeError, *row) for row in _WRONG_TYPES] + [(ValueError, *row) for row in _WRONG_VALUES],
+)
+def test_a_wrong_argument_is_refused_in_one_sentence(
+    error: type[Exception], name: str, value: object, allowed: str
+) -> None:
+    import pliant
+
+    make: Any = Options if name in ("buffers", "clear_momentum", "selector") else pliant.comm_hook
+    with pytest.raises(error) as caught:
+        make(**{name: value})
+    text = str(caught.value)
+    assert name.removesuffix("s") in text and allowed in text, text
+    assert "\n" not in text and len(text) < 250, text
+
+
+def test_numbers_of_numpy_and_torch_are_numbers() -> None:
+    numpy = pytest.importorskip("numpy")
+    options = Options(lanes=numpy.int64(1), clip_norm=torch.tensor(2.0), deadline=numpy.float32(3))  # type: ignore[arg-type]
+    assert options.clip_norm == 2.0 and options.deadline_seconds == 3.0
+
+
+def test_other_calls_with_wrong_arguments_are_refused_in_one_sentence() -> None:
+    import pliant
+
+    with pytest.raises(TypeError, match="model=5: allowed is"):
+        pliant.comm_hook(model=5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="process_group='world': allowed is"):
+        pliant.comm_hook(process_group="world")  # type: ignore[arg-type]
+    averager, _ = pliant.comm_hook()
+    untyped: Any = averager
+    for call, words in (
+        (lambda: untyped.set_plan(None), "plan=None: allowed is 'auto'"),
+        (lambda: untyped.tell_network(100), "link=100: allowed is a network"),
+        (lambda: untyped.note(loss="low"), "note: loss='low': allowed is a number"),
+        (lambda: untyped.note(loss=torch.ones(2)), "note: loss=tensor.*: allowed is a number"),
+        (lambda: untyped.phase(5), "phase: name=5: allowed is one line"),
+        (lambda: untyped.state_dict(parameters="no"), "parameters='no': allowed is True"),
+        (lambda: untyped.load_state_dict([1]), r"state=\[1\]: allowed is a dict"),
+    ):
+        with pytest.raises(TypeError, match=words):
+            call()
+    with pytest.raises(ValueError, match="state: not a dict .* no 'format'"):
+        averager.load_state_dict({"0.weight": torch.ones(2)})
 
 
 def disagreements(rank: int, size: int) -> None:
@@ -89,6 +183,9 @@ def disagreements(rank: int, size: int) -> None:
     disagree(["lanes", "1", "2"], models.mlp(), lanes=rank + 1)
     disagree(["clip_norm"], models.mlp(), clip_norm=rank + 1.0)
     disagree(["check_every"], models.mlp(), check_every=rank)
+    disagree(["warm_up:", "dense 8", "dense 9"], models.mlp(), warm_up=8 + rank)
+    disagree(["dial p:", "0.3", "0.4"], models.mlp(), dials={"p": 0.3 + rank / 10})
+    disagree(["dial better:", "1.5", "2.5"], models.mlp(), dials={"better": 1.5 + rank})
     module = models.mlp()
     disagree(
         ["clear_momentum", "True", "False"], module, models.sgd(module), clear_momentum=rank == 0

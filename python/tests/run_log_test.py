@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 import signal
+import socket
+import stat
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -21,8 +25,10 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import pliant
+from pliant import runlog
 from pliant.monitoring import lab, metrics
-from support import run_log_schema, world
+from pliant.monitoring.hide_secrets import hide_secrets
+from support import run_log_schema, synthetic_logs, world
 
 STEPS = 12
 HERE = Path(__file__).parent
@@ -143,6 +149,8 @@ def test_metrics_are_on_loopback_unless_told_otherwise() -> None:
     assert metrics.read("0.0.0.0:9095") == ("0.0.0.0", 9095)
     assert metrics.read("[::1]:9095") == ("::1", 9095)
     assert metrics.read("run.prom") == "run.prom"
+    assert metrics.read(9095) == ("127.0.0.1", 9095)
+    assert metrics.read(Path("run.prom")) == "run.prom"
 
 
 _SAMPLE = re.compile(r'(pliant_[a-z_]+)\{(?:[a-z]+="(?:[^"\\\n]|\\.)*",?)+\} (\S+)')
@@ -188,6 +196,25 @@ def test_metrics_are_served_while_the_run_lasts(tmp_path: Path) -> None:
     assert found["pliant_link_rate_bits_per_second"] > 0
     assert found["pliant_plan_info"] == 1
     assert found["pliant_note"] > 0
+
+
+def _fails_to_attach(rank: int, size: int) -> None:
+    """While the exception is held, so is everything that its frames hold."""
+    port = world.free_port()
+    for options in ({"check_every": rank}, {"log": "/nonexistent/run.jsonl"}):
+        with pytest.raises((pliant.DisagreementError, OSError)) as failure:
+            pliant.attach(DistributedDataParallel(_model()), metrics=port, **options)  # type: ignore[arg-type]
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+        assert not [thread for thread in threading.enumerate() if "metrics" in thread.name]
+        del failure
+    averager, _ = _train(rank, 2, plan="gradients dense", metrics=port)
+    averager.close()
+
+
+def test_a_failed_attach_gives_the_port_of_the_metrics_back() -> None:
+    world.run(_fails_to_attach, ranks=2)
 
 
 def _to_file(rank: int, size: int, folder: str) -> int:
@@ -319,6 +346,89 @@ def test_outside_the_lab_a_phase_is_only_logged(monkeypatch: pytest.MonkeyPatch)
         lab.enter_phase("slow")
 
 
+_WARNS = f"""
+import sys; sys.path.insert(0, {str(HERE)!r})
+import logging, torch.distributed as dist, run_log_test
+dist.init_process_group("gloo")
+averager, _ = run_log_test._train(0, 2, plan="gradients dense", log=sys.argv[1])
+logging.getLogger("pliant").warning("clip norms of all ranks alike")
+averager.load_state_dict(None)
+averager.close()
+"""
+
+
+def _run_alone(*command: str) -> str:
+    """Runs a script as the only rank. Returns what it wrote to stderr."""
+    environment = {
+        **os.environ,
+        **{"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"},
+        "MASTER_PORT": str(world.free_port()),
+    }
+    done = subprocess.run(
+        [sys.executable, *command],
+        check=True,
+        timeout=120,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return done.stderr
+
+
+def test_a_run_log_leaves_warnings_on_the_terminal(tmp_path: Path) -> None:
+    """Of a program that never configured logging, Python prints warnings to stderr."""
+    printed = _run_alone("-c", _WARNS, str(tmp_path / "run.jsonl"))
+    lines = run_log_schema.read(tmp_path / "run.jsonl")
+    logged = [message["text"] for message in run_log_schema.of_type(lines, "message")]
+    for warning in ("clip norms of all ranks alike", "no averager state to load"):
+        assert printed.count(warning) == 1, printed
+        assert sum(warning in text for text in logged) == 1, logged
+
+
+def test_a_run_log_is_private_and_has_no_secrets_and_an_older_one_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    older = "".join(json.dumps(line) + "\n" for line in synthetic_logs.made(steps=20).lines)
+    path.write_text(older)
+    _run_alone("-c", _WARNS, str(path), "--token", "hunter1", "--lr=0.1", "HF_TOKEN=hunter2")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (tmp_path / "run.1.jsonl").read_text() == older
+    assert runlog.read(path).header.world == 1, "a reader sees the last run"
+    assert b"hunter" not in path.read_bytes()
+    command = run_log_schema.read(path)[0]["command"]
+    assert command[-4:] == ["--token", "***", "--lr=0.1", "HF_TOKEN=***"]
+
+
+@pytest.mark.parametrize(
+    ("command", "written"),
+    [
+        ("--password=a b", "--password=***"),
+        ("--hf_token|x|--lr|0.1", "--hf_token|***|--lr|0.1"),
+        ("--wandb-api-key|-12x", "--wandb-api-key|***"),
+        ("--apiKey|x", "--apiKey|***"),
+        ("-secret|x", "-secret|***"),
+        ("--key|x", "--key|***"),
+        ("wandb.api_key=x|+db.password=y", "wandb.api_key=***|+db.password=***"),
+        ("AWS_SECRET_ACCESS_KEY=x|NAME=y", "AWS_SECRET_ACCESS_KEY=***|NAME=***"),
+        ("--env=HF_TOKEN=x", "--env=HF_TOKEN=***"),
+        ("hf_abcdefgh|sk-proj-12345678", "***|***"),
+        ("--init=tcp://user:word@host/x", "--init=tcp://***@host/x"),
+        ("--header|Authorization: Bearer x", "--header|Authorization: ***"),
+        ('--config|{"lr": 1, "api_key": "x"}', '--config|{"lr": 1, "api_key": ***'),
+        ("https://host/?lr=1&token=x", "https://host/?lr=1&token=***"),
+    ],
+)
+def test_secrets_of_a_command_are_hidden(command: str, written: str) -> None:
+    assert hide_secrets(command.split("|")) == written.split("|")
+
+
+def test_harmless_words_of_a_command_stay() -> None:
+    command = (
+        "train.py --tokenizer gpt2 --max-tokens 512 --use-auth-token --lr=0.1 model.depth=4 "
+        "s3://bucket/data --monkey x --passes 3 --resume run:latest tcp://10.0.0.1:2950"
+    ).split()
+    assert hide_secrets(command) == command
+
+
 def _bare_hook(rank: int, size: int, folder: str) -> None:
     ddp = DistributedDataParallel(_model())
     averager, hook = pliant.comm_hook("gradients union density=5%", log=f"{folder}/run.jsonl")
@@ -326,7 +436,7 @@ def _bare_hook(rank: int, size: int, folder: str) -> None:
     for _ in range(6):
         ddp(torch.randn(16, 40)).square().mean().backward()
         averager.note(loss=torch.tensor(1.5))
-    with pytest.raises(ValueError, match="a note is a number"):
+    with pytest.raises(TypeError, match="note: loss='high': allowed is a number"):
         averager.note(loss="high")  # type: ignore[arg-type]
     averager.close()
 

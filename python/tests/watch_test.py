@@ -35,6 +35,22 @@ def run(*arguments: object) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+def test_a_run_that_is_started_again(tmp_path: Path) -> None:
+    """The log of a killed run gets another name, and its successor is followed."""
+    path, made = tmp_path / "run.jsonl", synthetic_logs.made(steps=220)
+    lines = [json.dumps(line) + "\n" for line in made.lines]
+    path.write_text("".join(lines[:100]))
+    process = start(path, "--every", "20ms", "--timeout", f"{WAIT:g}s")
+    assert process.stderr is not None and process.stdout is not None
+    assert process.stdout.readline().startswith("run: 4 ranks")
+    path.rename(tmp_path / "run.1.jsonl")
+    path.write_text("".join(lines))
+    rest, errors = process.communicate(timeout=WAIT)
+    assert process.returncode == 0, errors
+    assert "the run was started again" in errors
+    assert "run: 4 ranks" in rest and "the run was closed after 220 steps" in rest
+
+
 def test_a_log_that_grows(tmp_path: Path) -> None:
     """It waits for the file, shows what comes while it comes, never reads half a line, and ends
     with the run."""

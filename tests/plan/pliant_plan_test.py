@@ -52,11 +52,12 @@ class Answers(unittest.TestCase):
         slow = run(*BASE, "--ranks", "8", "--link", "1gbit,1ms")
         self.assertEqual(slow.returncode, 0, slow.stderr)
         self.assertRegex(
-            slow.stdout.splitlines()[0], r"^compress: \w+(/\w+)? at [\d.]+%.*, [\d.]+x$"
+            slow.stdout.splitlines()[0],
+            r"^compress: \w+(/\w+)? at [\d.]+%.*, [\d.]+x to [\d.]+x plain DDP \(assumed\)$",
         )
         near = run(*BASE, "--ranks", "8", "--link", "1gbit,10us")
         self.assertRegex(near.stdout.splitlines()[0], "^compress: ")
-        self.assertIn("Plain dense is within 2 % from", near.stdout)
+        self.assertIn("Plain DDP is within 2 % from", near.stdout)
         fast = run(
             "--params",
             "25.6M",
@@ -68,7 +69,7 @@ class Answers(unittest.TestCase):
             "--link",
             "400gbit,5us",
         )
-        self.assertEqual(fast.stdout.splitlines()[0], "do not compress: plain dense is within 2 %")
+        self.assertEqual(fast.stdout.splitlines()[0], "do not compress: plain DDP is within 2 %")
 
     def test_one_line_for_each_scheme_and_plain_dense_last(self) -> None:
         document = json.loads(run(*BASE, "--ranks", "8", "--link", "1gbit,1ms", "--json").stdout)
@@ -102,6 +103,88 @@ class Answers(unittest.TestCase):
                 ),
                 link,
             )
+
+    def test_a_gpu_is_never_advised_what_it_cannot_use(self) -> None:
+        asked = [*BASE, "--ranks", "8", "--link", "1gbit,1ms"]
+        document = json.loads(run(*asked, "--device", "gpu", "--json").stdout)
+        self.assertEqual(document["device"], "gpu")
+        for each in [document["best"], *document["schemes"]]:
+            self.assertRegex(each["plan"], "^gradients (dense|union|srs) ")
+        either = json.loads(run(*asked, "--json").stdout)
+        self.assertEqual(either["on_gpu"]["plan"], document["best"]["plan"])
+        self.assertIn(f"On a GPU (--device gpu): {document['verdict']}.", run(*asked).stdout)
+        self.assertIn("For parameters on a GPU.", run(*asked, "--device", "gpu").stdout)
+        self.assertNotIn("on_gpu", json.loads(run(*asked, "--device", "cpu", "--json").stdout))
+        pinned = run(*asked, "--device", "gpu", "--plan", "every=2")
+        self.assertEqual(pinned.returncode, 2)
+        self.assertIn("--device: on a GPU there are no plans of kind updates", pinned.stderr)
+
+    def test_speed_ups_are_ranges_of_an_assumed_efficiency(self) -> None:
+        asked = [*BASE, "--ranks", "8", "--link", "100mbit,10ms"]
+        document = json.loads(run(*asked, "--json").stdout)
+        for each in document["schemes"]:
+            self.assertLess(each["speed_up_low"], each["speed_up"])
+            self.assertLess(each["speed_up"], each["speed_up_high"])
+            self.assertLessEqual(each["efficiency_high"], 1)
+        plain = document["plain"]
+        self.assertEqual((plain["speed_up_low"], plain["speed_up_high"]), (1, 1))
+        self.assertIn("It is assumed, not measured", run(*asked).stdout)
+
+    def test_dense_values_in_16_bits_are_called_that(self) -> None:
+        verdict = run(
+            *BASE, "--ranks", "8", "--link", "1gbit,1ms", "--plan", "dense values=f16"
+        ).stdout.splitlines()[0]
+        self.assertRegex(verdict, r"^compress: all entries as f16( \(updates .*\))?, ")
+
+    def test_plain_ddp_is_plain_ddp_whatever_is_pinned(self) -> None:
+        """A ring over each bucket: 2 (N - 1) messages one after the other, nothing coded."""
+        asked = ["--model", "resnet50", "--compute", "120ms", "--ranks", "8"]
+        far = ["--link", "100gbit,10ms"]
+        plain = json.loads(run(*asked, *far, "--costs", "none", "--json").stdout)["plain"]
+        buckets = 1 + 4  # one of 1 MiB, then of 25 MiB
+        latencies = buckets * 2 * 7 * 0.010
+        self.assertAlmostEqual(plain["exposed_seconds"], latencies, delta=0.1)
+        self.assertAlmostEqual(plain["bytes_per_step"], 2 * 7 / 8 * 4 * 25_557_032, delta=1e6)
+        self.assertEqual(plain["memory_bytes_per_parameter"], 0)
+        for change in (
+            ["--plan", "updates every=4 union density=1%"],
+            ["--plan", "gradients dense values=f16"],
+            ["--costs", BASE[-1]],
+            ["--lanes", "0"],
+            ["--device", "gpu"],
+        ):
+            options = change if "--costs" in change else ["--costs", "none", *change]
+            self.assertEqual(
+                json.loads(run(*asked, *far, *options, "--json").stdout)["plain"], plain, change
+            )
+
+    def test_memory_grows_with_what_is_kept(self) -> None:
+        """Of processes with 10 million parameters on 4 ranks, which grew by so many bytes."""
+        grown = {
+            "gradients dense reduce=halving-doubling values=f32": 8.1,
+            "gradients dense reduce=halving-doubling values=f16": 26.5,
+            "gradients union density=10% values=f32": 14.4,
+            "gradients union density=50% values=f32": 52.1,
+            "gradients srs density=10% values=f32": 19.1,
+            "gradients shared/star density=10% values=f32": 14.9,
+            "updates every=1 late=0 union density=1%": 21.7,
+            "updates every=1 late=0 union density=50% values=f32": 53.3,
+            "updates every=1 late=2 union density=50% values=f32": 91.1,
+            "updates every=4 late=1 dense reduce=halving-doubling values=f16": 44.0,
+            "updates every=1 late=2 dense values=f32": 37.7,
+            "updates every=2 late=0 srs density=20% values=f32": 40.9,
+        }
+        for plan, measured in grown.items():
+            asked = ["--params", "10M", "--ranks", "4", "--link", "1gbit,1ms", "--compute", "100ms"]
+            document = json.loads(run(*asked, "--costs", "none", "--plan", plan, "--json").stdout)
+            said = document["best"]["memory_bytes_per_parameter"]
+            self.assertAlmostEqual(said, measured, delta=0.15 * measured, msg=plan)
+
+    def test_models_by_name(self) -> None:
+        asked = ["--compute", "120ms", "--costs", BASE[-1], "--ranks", "8", "--link", "1gbit,1ms"]
+        named = run(*asked, "--model", "gpt2", "--json").stdout
+        typed = run(*asked, "--params", "124.439808M", "--json").stdout
+        self.assertEqual(json.loads(named), json.loads(typed))
 
     def test_pins_hold(self) -> None:
         document = json.loads(
@@ -219,6 +302,12 @@ class FromLog(unittest.TestCase):
         self.write(tail='{"type": "step", "plan": "gradi')
         self.assertEqual(self.answer()["log"]["steps"], 20)
 
+    def test_the_device_is_the_run_s(self) -> None:
+        for selector, device in (("torch", "gpu"), ("native", "cpu")):
+            self.write(options={"selector": selector})
+            self.assertEqual(self.answer()["device"], device)
+        self.assertEqual(self.answer("--device", "gpu")["device"], "gpu")
+
     def test_adam_lanes_and_buckets_are_the_run_s(self) -> None:
         self.write()
         often = "updates every=1 late=1 density=10%"
@@ -257,6 +346,15 @@ class Refusals(unittest.TestCase):
             ({"--link": "1gbit"}, "--link: '1gbit' is not bandwidth,latency"),
             ({"--link": "1gbps,1ms"}, "--link"),
             ({"--link": None}, "--link: it is needed"),
+            (
+                {"--compute": None},
+                "--compute: it is needed, as in --compute 120ms: what a step takes",
+            ),
+            ({"--compute": None}, "Time steps of your script with one process"),
+            ({"--params": "resnet50"}, "--params: 'resnet50' is a model; say --model resnet50"),
+            ({"--params": None, "--model": "resnet5"}, "did you mean 'resnet50'?"),
+            ({"--model": "gpt2"}, "--model: it says what --params would"),
+            ({"--device": "tpu"}, "--device: 'tpu' is neither 'cpu' nor 'gpu'"),
             ({"--compute": "120"}, "--compute"),
             ({"--compute": "0ms"}, "--compute: '0ms'"),
             ({"--plan": "gradients unoin"}, "unknown word 'unoin'"),

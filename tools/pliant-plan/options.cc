@@ -2,9 +2,11 @@
 #include "tools/pliant-plan/options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <toml++/toml.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -14,18 +16,22 @@
 #include "pliant/compress/measure.h"
 #include "pliant/engine/dials.h"
 #include "tools/command_line/command_line.h"
+#include "tools/pliant-plan/models.h"
 
 namespace pliant::what_if {
 namespace {
 
-// Buckets as DDP cuts them: 25 MiB, the last layers' gradients first.
-constexpr std::size_t kBucketLength = 25U * 1024 * 1024 / sizeof(float);
+// Buckets as DDP cuts them, the last layers' gradients first: one of 1 MiB, which leaves early, and
+// then of 25 MiB.
+constexpr std::size_t kFirstBucketLength = 1024 * 1024 / sizeof(float);
+constexpr std::size_t kBucketLength = 25 * kFirstBucketLength;
 // Backward takes about two thirds of a step, and buckets become ready evenly during it.
 constexpr double kForwardShare = 1.0 / 3;
 constexpr int kMostRanks = 4096;
 
 struct Typed {
-  std::string params, link, links, log, compute, costs, plan = "auto", policy = "auto";
+  std::string params, model, device, link, links, log, compute, costs, plan = "auto",
+                                                                       policy = "auto";
   std::optional<int> ranks, lanes;
   std::optional<double> p;
   bool adam = false, gradients_only = false, json = false, csv = false, version = false;
@@ -38,12 +44,22 @@ std::string help_of(const engine::Dial& dial) {
 void declare(CLI::App& app, Options& options, Typed& typed) {
   app.add_option("--params", typed.params,
                  "parameters of the model, as in 25.6M; K, M and G are decimal");
+  app.add_option("--model", typed.model,
+                 fmt::format("a model instead of --params: {}", fmt::join(model_names(), ", ")));
   app.add_option("--ranks", typed.ranks, "how many workers");
   app.add_option("--link", typed.link, "network of all ranks, as in 1gbit,1ms");
   app.add_option("--links", typed.links,
                  "a TOML file with one [[host]] each: link = \"1gbit,1ms\", ranks = 1; instead of "
                  "--link and --ranks");
-  app.add_option("--compute", typed.compute, "a step's own work, as in 120ms");
+  app.add_option(
+      "--compute", typed.compute,
+      "what a step takes without any exchange, as in 120ms: forward, backward and "
+      "optimizer. To measure it, time steps of the script with one process, at the "
+      "batch size of one rank; or run it once with pliant.attach(..., log=\"run.jsonl\") "
+      "and give --log run.jsonl instead");
+  app.add_option("--device", typed.device,
+                 "where the parameters are, cpu or gpu: on a GPU there are no updates and no "
+                 "scheme shared [the log's; unless told, cpu, and a line for gpu]");
   app.add_option("--log", typed.log,
                  "take parameters, ranks, compute, network, costs and gain from a run's log; "
                  "options given beside it win");
@@ -110,26 +126,39 @@ void set_buckets(const std::vector<std::size_t>& lengths, model::Inputs& inputs)
 }
 
 std::vector<std::size_t> cut_as_ddp_does(std::size_t length) {
-  const std::size_t buckets =
-      std::max<std::size_t>(1, (length + kBucketLength - 1) / kBucketLength);
-  std::vector<std::size_t> lengths;
-  for (std::size_t b = 1; b <= buckets; ++b)
-    lengths.push_back(length * b / buckets - length * (b - 1) / buckets);
+  std::vector<std::size_t> lengths = {std::min(length, kFirstBucketLength)};
+  for (std::size_t rest = length - lengths.front(); rest > 0; rest -= lengths.back())
+    lengths.push_back(std::min(rest, kBucketLength));
   return lengths;
 }
 
+std::optional<std::size_t> parameters(const Typed& typed) {
+  if (!typed.model.empty() && !typed.params.empty())
+    throw InputError("--model: it says what --params would; leave one out");
+  if (!typed.model.empty()) return parameters_of(typed.model);
+  if (typed.params.empty()) return std::nullopt;
+  if (std::ranges::count(model_names(), typed.params) > 0)
+    throw InputError(fmt::format("--params: '{0}' is a model; say --model {0}", typed.params));
+  return parse_count(typed.params, "--params");
+}
+
 void understand_model(const Typed& typed, Options& options) {
-  need(!typed.params.empty() || options.log, "--params", "25.6M");
-  need(!typed.compute.empty() || options.log, "--compute", "120ms");
+  const auto typed_length = parameters(typed);
+  if (!typed_length && !options.log)
+    throw InputError("--params: it is needed, as in --params 25.6M or --model resnet50");
+  if (typed.compute.empty() && !options.log) {
+    throw InputError(
+        "--compute: it is needed, as in --compute 120ms: what a step takes without any exchange. "
+        "Time steps of your script with one process, or run it once with log= and give --log");
+  }
   const Seconds compute =
       typed.compute.empty() ? options.log->compute : parse_duration(typed.compute, "--compute");
   if (compute.value <= 0)
     throw InputError(fmt::format("--compute: '{}' is no time at all", typed.compute));
   options.inputs.compute = compute;
   // A run of kind updates exchanged the whole model as one; gradients would come in DDP's buckets.
-  const bool as_logged = typed.params.empty() && options.log->buckets.size() > 1;
-  const std::size_t length =
-      typed.params.empty() ? options.log->parameters : parse_count(typed.params, "--params");
+  const bool as_logged = !typed_length && options.log->buckets.size() > 1;
+  const std::size_t length = typed_length ? *typed_length : options.log->parameters;
   set_buckets(as_logged ? options.log->buckets : cut_as_ddp_does(length), options.inputs);
 }
 
@@ -150,6 +179,23 @@ void understand_costs(const Typed& typed, Options& options) {
   }
 }
 
+void understand_device(const Typed& typed, Options& options) {
+  if (!typed.device.empty() && typed.device != "cpu" && typed.device != "gpu")
+    throw InputError(fmt::format("--device: '{}' is neither 'cpu' nor 'gpu'", typed.device));
+  if (!typed.device.empty()) {
+    options.device = typed.device == "gpu" ? Device::kGpu : Device::kCpu;
+  } else if (options.log) {
+    options.device = options.log->on_device ? Device::kGpu : Device::kCpu;
+  }
+  if (options.device != Device::kGpu) return;
+  const plan::Pins& pins = options.control.candidates.pins;
+  if (needs_cpu(pins))
+    throw InputError(
+        "--device: on a GPU there are no plans of kind updates and none of scheme shared; --plan "
+        "pins one");
+  options = on_gpu(options);
+}
+
 void understand(const Typed& typed, Options& options) {
   if (!typed.log.empty()) options.log = read_run_log(typed.log);
   understand_world(typed, options);
@@ -162,7 +208,8 @@ void understand(const Typed& typed, Options& options) {
   if (options.log) {
     options.as_logged =
         !options.sweep && !typed.ranks && !typed.lanes &&
-        (typed.params + typed.compute + typed.link + typed.links + typed.costs).empty();
+        (typed.params + typed.model + typed.compute + typed.link + typed.links + typed.costs)
+            .empty();
     options.inputs.overlap = options.log->overlap;
     options.inputs.gain = options.log->gain;
   }
@@ -179,8 +226,12 @@ void understand(const Typed& typed, Options& options) {
   if (typed.policy != "auto" && typed.policy != "knee")
     throw InputError(fmt::format("--policy: '{}' is neither 'auto' nor 'knee'", typed.policy));
   options.control.policy = typed.policy == "knee" ? control::Policy::kKnee : control::Policy::kAuto;
-  options.control.candidates = {.pins = plan::parse_pins(typed.plan, "--plan"),
-                                .updates = !typed.gradients_only};
+  const plan::Pins pins = plan::parse_pins(typed.plan, "--plan");
+  options.control.candidates = {.pins = pins,
+                                .updates = !typed.gradients_only,
+                                // Plain DDP is a line of its own.
+                                .backend_all_reduce = pins.reduce == plan::AllReduce::kBackend};
+  understand_device(typed, options);
   if (typed.gradients_only && options.control.candidates.pins.kind == plan::Kind::kUpdates) {
     throw InputError("--gradients-only: the plan is pinned to updates");
   }
@@ -238,6 +289,18 @@ plan::World parse_links(const std::string& path) {
                        plan::parse_link(*link, "--links: " + path));
   }
   return world;
+}
+
+bool needs_cpu(const plan::Pins& pins) {
+  return pins.kind == plan::Kind::kUpdates || pins.every || pins.late ||
+         pins.scheme == plan::Scheme::kShared || pins.leader || pins.bcast || pins.segments;
+}
+
+Options on_gpu(Options options) {
+  options.device = Device::kGpu;
+  options.control.candidates.updates = false;
+  options.control.candidates.shared = false;
+  return options;
 }
 
 Options parse_options(int argc, const char* const* argv) {

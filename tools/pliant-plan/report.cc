@@ -17,7 +17,14 @@ std::string bytes_text(double bytes) {
   return pliant::to_string(Bytes{static_cast<std::int64_t>(bytes)});
 }
 
-json as_json(const Prediction& prediction, const Advice& advice) {
+// Plain DDP needs nothing of pliant's.
+double memory_of(const Prediction& prediction, const Advice& advice, const Options& options) {
+  return &prediction == &advice.plain ? 0 : memory_per_parameter(prediction.plan, options.inputs);
+}
+
+json as_json(const Prediction& prediction, const Advice& advice, const Options& options) {
+  const Range efficiency = efficiency_range(prediction);
+  const Range speed_up = advice.speed_up_range(prediction);
   return {{"plan", to_string(prediction.plan)},
           {"scheme", to_string(prediction.plan.scheme)},
           {"step_seconds", prediction.step.value},
@@ -26,23 +33,55 @@ json as_json(const Prediction& prediction, const Advice& advice) {
           {"bytes_per_step", prediction.bytes},
           {"updated_fraction", prediction.updated_fraction},
           {"efficiency", prediction.efficiency},
+          {"efficiency_low", efficiency.low},
+          {"efficiency_high", efficiency.high},
           {"gain", prediction.gain},
-          {"speed_up", advice.speed_up(prediction)}};
+          {"memory_bytes_per_parameter", memory_of(prediction, advice, options)},
+          {"speed_up", advice.speed_up(prediction)},
+          {"speed_up_low", speed_up.low},
+          {"speed_up_high", speed_up.high}};
 }
 
-std::string csv_line(const Prediction& prediction, const Advice& advice) {
-  return fmt::format("{},{},{},{},{},{},{}\n", to_string(prediction.plan), prediction.step.value,
-                     prediction.exposed.value, prediction.bytes, prediction.updated_fraction,
-                     prediction.efficiency, advice.speed_up(prediction));
+std::string csv_line(const Prediction& prediction, const Advice& advice, const Options& options) {
+  const Range speed_up = advice.speed_up_range(prediction);
+  return fmt::format("{},{},{},{},{},{},{},{},{},{}\n", to_string(prediction.plan),
+                     prediction.step.value, prediction.exposed.value, prediction.bytes,
+                     prediction.updated_fraction, prediction.efficiency,
+                     advice.speed_up(prediction), speed_up.low, speed_up.high,
+                     memory_of(prediction, advice, options));
 }
 
 constexpr const char* kCsvColumns =
-    "plan,step_seconds,exposed_seconds,bytes_per_step,updated_fraction,efficiency,speed_up";
+    "plan,step_seconds,exposed_seconds,bytes_per_step,updated_fraction,efficiency,speed_up,"
+    "speed_up_low,speed_up_high,memory_bytes_per_parameter";
 
-std::string row(std::string_view plan, std::string_view step, std::string_view exposed,
-                std::string_view sent, std::string_view efficiency, std::string_view speed_up) {
-  return fmt::format("{:>9}  {:>9}  {:>10}  {:>10}  {:>8}  {}\n", step, exposed, sent, efficiency,
-                     speed_up, plan);
+std::string range_text(const Range& range) {
+  const std::string low = fmt::format("{:.2g}x", range.low);
+  const std::string high = fmt::format("{:.2g}x", range.high);
+  return low == high ? low : fmt::format("{} to {}", low, high);
+}
+
+struct Row {
+  std::string step, exposed, sent, memory, efficiency, speed_up, plan;
+};
+std::string text_of(const Row& row) {
+  return fmt::format("{:>9}  {:>9}  {:>10}  {:>8}  {:>10}  {:>14}  {}\n", row.step, row.exposed,
+                     row.sent, row.memory, row.efficiency, row.speed_up, row.plan);
+}
+
+Row row_of(const Prediction& prediction, const Advice& advice, const Options& options) {
+  std::size_t parameters = 0;
+  for (const model::Bucket& bucket : options.inputs.buckets) parameters += bucket.length;
+  const bool plain = &prediction == &advice.plain;
+  return {.step = pliant::to_string(prediction.step),
+          .exposed = pliant::to_string(prediction.exposed),
+          .sent = bytes_text(prediction.bytes),
+          .memory = plain ? "0"
+                          : bytes_text(memory_of(prediction, advice, options) *
+                                       static_cast<double>(parameters)),
+          .efficiency = fmt::format("{:.2f}", prediction.efficiency),
+          .speed_up = range_text(advice.speed_up_range(prediction)),
+          .plan = plain ? "plain DDP" : to_string(prediction.plan)};
 }
 
 // Where the inputs came from, and how well the model explains that run.
@@ -77,11 +116,18 @@ json log_json(const RunLog& log, const Advice& advice) {
   return out;
 }
 
-std::string table(const Advice& advice, const Options& options,
+std::string device_text(const Options& options, const std::optional<Advice>& on_gpu) {
+  if (options.device == Device::kGpu) return "For parameters on a GPU.\n";
+  if (!on_gpu) return "For parameters in host memory; a GPU cannot use every plan below.\n";
+  return fmt::format("For parameters in host memory. On a GPU (--device gpu): {}.\n",
+                     verdict(*on_gpu));
+}
+
+std::string table(const Advice& advice, const Options& options, const std::optional<Advice>& on_gpu,
                   std::optional<BytesPerSecond> break_even) {
-  std::string text = verdict(advice) + "\n";
+  std::string text = verdict(advice) + "\n" + device_text(options, on_gpu);
   if (break_even) {
-    text += fmt::format("Plain dense is within 2 % from {} on{}.\n", pliant::to_string(*break_even),
+    text += fmt::format("Plain DDP is within 2 % from {} on{}.\n", pliant::to_string(*break_even),
                         all_equal(options.inputs.world.links)
                             ? ""
                             : " (the slowest link; the others scaled alike)");
@@ -89,59 +135,74 @@ std::string table(const Advice& advice, const Options& options,
     text += "There is no bandwidth between 1 Mbit/s and 1 Tbit/s where that changes.\n";
   }
   if (options.log) text += log_text(*options.log, advice, options);
-  text += "\n" + row("plan", "step", "exposed", "sent/step", "efficiency", "speed-up");
-  const auto line = [&](const Prediction& p) {
-    return row(to_string(p.plan), pliant::to_string(p.step), pliant::to_string(p.exposed),
-               bytes_text(p.bytes), fmt::format("{:.3f}", p.efficiency),
-               fmt::format("{:.3g}x", advice.speed_up(p)));
-  };
-  for (const Prediction& each : advice.schemes) text += line(each);
-  text += line(advice.plain);
-  return text + fmt::format(
-                    "\nspeed-up: progress per second over the last line; {} plans predicted; "
-                    "efficiencies are those of docs/control.md\n",
-                    advice.candidates);
+  text += "\n" + text_of({.step = "step",
+                          .exposed = "exposed",
+                          .sent = "sent/step",
+                          .memory = "memory",
+                          .efficiency = "efficiency",
+                          .speed_up = "speed-up",
+                          .plan = "plan"});
+  for (const Prediction& each : advice.schemes) text += text_of(row_of(each, advice, options));
+  text += text_of(row_of(advice.plain, advice, options));
+  return text +
+         fmt::format(
+             "\nmemory: what pliant adds on each rank, about.\n"
+             "efficiency: what a step is worth, in steps of plain DDP. It is assumed, not measured "
+             "on your model: trials with three\n  small models (docs/model.md) had {:g} to {:g} "
+             "times what is said here; below {:g} there were none.\n"
+             "speed-up: progress per second over plain DDP's, for that range. {} plans "
+             "predicted.\n",
+             kEfficiencyInTrials.low, kEfficiencyInTrials.high, kLeastTried, advice.candidates);
 }
 
 }  // namespace
 
 std::string verdict(const Advice& advice) {
-  const double speed_up = advice.speed_up(advice.best);
-  if (speed_up <= kWorthIt) return "do not compress: plain dense is within 2 %";
+  if (advice.speed_up(advice.best) <= kWorthIt) return "do not compress: plain DDP is within 2 %";
   const plan::Plan& plan = advice.best.plan;
-  const std::string scheme = plan.scheme == plan::Scheme::kShared
-                                 ? fmt::format("shared/{}", to_string(plan.leader))
-                                 : std::string(to_string(plan.scheme));
-  if (plan.scheme == plan::Scheme::kDense && plan.values == plan::ValueCode::kF32) {
-    return fmt::format("do not compress, but exchange otherwise: {}, {:.3g}x", to_string(plan),
-                       speed_up);
-  }
-  return fmt::format("compress: {} at {}{}, {:.3g}x", scheme, plan::density_text(plan.density),
-                     plan.kind == plan::Kind::kUpdates
-                         ? fmt::format(" (updates every {}, {} late)", plan.every, plan.late)
-                         : "",
-                     speed_up);
+  const bool dense = plan.scheme == plan::Scheme::kDense;
+  const bool updates = plan.kind == plan::Kind::kUpdates;
+  const Range range = advice.speed_up_range(advice.best);
+  const std::string worth =
+      fmt::format("{} plain DDP{}", range_text(range), range.low == range.high ? "" : " (assumed)");
+  if (dense && plan.values == plan::ValueCode::kF32)
+    return fmt::format("do not compress, but exchange otherwise: {}, {}", to_string(plan), worth);
+  const std::string what = dense
+                               ? fmt::format("all entries as {}", to_string(plan.values))
+                               : fmt::format("{} at {}",
+                                             plan.scheme == plan::Scheme::kShared
+                                                 ? fmt::format("shared/{}", to_string(plan.leader))
+                                                 : std::string(to_string(plan.scheme)),
+                                             plan::density_text(plan.density));
+  return fmt::format(
+      "compress: {}{}, {}", what,
+      updates ? fmt::format(" (updates every {}, {} late)", plan.every, plan.late) : "", worth);
 }
 
 std::string report(const Options& options, const Advice& advice,
-                   std::optional<BytesPerSecond> break_even) {
-  if (options.form == Form::kTable) return table(advice, options, break_even);
+                   const std::optional<Advice>& on_gpu, std::optional<BytesPerSecond> break_even) {
+  if (options.form == Form::kTable) return table(advice, options, on_gpu, break_even);
   if (options.form == Form::kCsv) {
     std::string text = std::string(kCsvColumns) + "\n";
-    for (const Prediction& each : advice.schemes) text += csv_line(each, advice);
-    return text + csv_line(advice.plain, advice);
+    for (const Prediction& each : advice.schemes) text += csv_line(each, advice, options);
+    return text + csv_line(advice.plain, advice, options);
   }
   json document = {{"pliant_plan", 1},
                    {"verdict", verdict(advice)},
                    {"candidates", advice.candidates},
-                   {"best", as_json(advice.best, advice)},
-                   {"plain", as_json(advice.plain, advice)},
+                   {"best", as_json(advice.best, advice, options)},
+                   {"plain", as_json(advice.plain, advice, options)},
                    {"schemes", json::array()}};
   document["break_even_bits_per_second"] =
       break_even ? json(bits_per_second(*break_even)) : json(nullptr);
+  document["device"] = options.device == Device::kGpu ? "gpu" : "cpu";
+  if (on_gpu) {
+    document["on_gpu"] = as_json(on_gpu->best, *on_gpu, options);
+    document["on_gpu"]["verdict"] = verdict(*on_gpu);
+  }
   if (options.log) document["log"] = log_json(*options.log, advice);
   for (const Prediction& each : advice.schemes)
-    document["schemes"].push_back(as_json(each, advice));
+    document["schemes"].push_back(as_json(each, advice, options));
   return document.dump(2) + "\n";
 }
 
@@ -149,7 +210,7 @@ std::string report_sweep(const Options& options, const std::vector<Swept>& rows)
   if (options.form == Form::kJson) {
     json document = {{"pliant_plan", 1}, {"sweep", json::array()}};
     for (const auto& [link, advice] : rows) {
-      json entry = as_json(advice.best, advice);
+      json entry = as_json(advice.best, advice, options);
       entry["link"] = to_string(link);
       entry["verdict"] = verdict(advice);
       document["sweep"].push_back(entry);
@@ -160,17 +221,24 @@ std::string report_sweep(const Options& options, const std::vector<Swept>& rows)
     std::string text = fmt::format("bandwidth_bits_per_second,latency_seconds,{}\n", kCsvColumns);
     for (const auto& [link, advice] : rows)
       text += fmt::format("{},{},{}", bits_per_second(bandwidth(link)), link.latency.value,
-                          csv_line(advice.best, advice));
+                          csv_line(advice.best, advice, options));
     return text;
   }
-  std::string text = fmt::format("{:>12}  {:>8}  {:>9}  {:>9}  {:>8}  {}\n", "bandwidth", "latency",
-                                 "dense", "step", "speed-up", "best plan");
+  std::string text = fmt::format("{:>12}  {:>8}  {:>9}  {:>9}  {:>14}  {}\n", "bandwidth",
+                                 "latency", "plain DDP", "step", "speed-up", "best plan");
   for (const auto& [link, advice] : rows) {
-    text += fmt::format("{:>12}  {:>8}  {:>9}  {:>9}  {:>7.3g}x  {}\n",
-                        pliant::to_string(bandwidth(link)), pliant::to_string(link.latency),
-                        pliant::to_string(advice.plain.step), pliant::to_string(advice.best.step),
-                        advice.speed_up(advice.best), to_string(advice.best.plan));
+    text +=
+        fmt::format("{:>12}  {:>8}  {:>9}  {:>9}  {:>14}  {}\n", pliant::to_string(bandwidth(link)),
+                    pliant::to_string(link.latency), pliant::to_string(advice.plain.step),
+                    pliant::to_string(advice.best.step),
+                    range_text(advice.speed_up_range(advice.best)), to_string(advice.best.plan));
   }
+  text +=
+      fmt::format("\nFor parameters {}. speed-up: over plain DDP, with an assumed efficiency.\n",
+                  options.device == Device::kGpu ? "on a GPU"
+                  : options.device == Device::kCpu
+                      ? "in host memory"
+                      : "in host memory; for a GPU, which cannot use every plan, say --device gpu");
   return text;
 }
 

@@ -85,6 +85,8 @@ class Reader {
     log_.parameters = line.at("parameters").get<std::size_t>();
     log_.buckets = line.at("buckets").get<std::vector<std::size_t>>();
     log_.adam = line.contains("optimizer") && line["optimizer"] == "adam";
+    if (line.contains("options") && line["options"].is_object())
+      log_.on_device = line["options"].value("selector", "native") == "torch";
     if (log_.ranks < 1 || log_.lanes < 0 || log_.parameters < 1 ||
         std::ranges::find(log_.buckets, 0U) != log_.buckets.end())
       throw wrong("world, lanes, parameters and buckets must be above 0");

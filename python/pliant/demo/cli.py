@@ -139,9 +139,11 @@ def _folder(name: str | None) -> str:
         raise BadInput(f"--out {name}: {error.strerror}") from None
     if not os.access(path, os.W_OK):
         raise BadInput(f"--out {name}: may not be written")
-    (path / "truth.jsonl").unlink(
-        missing_ok=True
-    )  # one of another run would be laid behind this one's
+    for older in (
+        "truth",
+        *progress.TITLES,
+    ):  # a log that is there would be kept under another name
+        (path / f"{older}.jsonl").unlink(missing_ok=True)
     return str(path)
 
 

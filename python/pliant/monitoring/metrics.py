@@ -13,8 +13,12 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from pliant.argument_checks import refusal
+
 # A scraper comes every 15 seconds or so; a file that is older than this looks dead.
 _FILE_SECONDS = 5.0
+
+_ALLOWED = "a port (9095), a host and a port ('127.0.0.1:9095'), or a file that ends in .prom"
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -108,16 +112,19 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def read(where: str) -> tuple[str, int] | str:
+def read(where: object) -> tuple[str, int] | str:
     """A host and a port, or the path of a file."""
+    if isinstance(where, os.PathLike):
+        where = os.fspath(where)
+    if isinstance(where, int) and not isinstance(where, bool):
+        where = str(where)
+    if not isinstance(where, str):
+        raise refusal(TypeError, "metrics", where, _ALLOWED)
     if where.endswith(".prom") or "/" in where:
         return where
     host, colon, port = where.rpartition(":")
-    if not port.isdigit() or int(port) > 65535 or (not colon and where != port):
-        raise ValueError(
-            f"metrics='{where}': a port ('9095', '127.0.0.1:9095') or the path of a file that ends "
-            "in .prom"
-        )
+    if not port.isdecimal() or int(port) > 65535 or (not colon and where != port):
+        raise refusal(ValueError, "metrics", where, _ALLOWED)
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -197,7 +204,7 @@ class File:
             raise
 
 
-def start(where: str, say: Callable[[], str]) -> Server | File:
+def start(where: object, say: Callable[[], str]) -> Server | File:
     """OSError that names what cannot be had."""
     place = read(where)
     return File(place, say) if isinstance(place, str) else Server(*place, say)

@@ -12,23 +12,30 @@ from pathlib import Path
 from typing import Any
 
 from pliant import _native
+from pliant.argument_checks import check_text, number_of, refusal
 from pliant.monitoring import lab, metrics
+from pliant.monitoring.hide_secrets import hide_secrets
 from pliant.options import Options
 
 _logger = logging.getLogger("pliant")
 
 
-class _WarningHandler(logging.Handler):
-    """Copies the package's own warnings to the run log. The engine has written its own already."""
+class _WarningCopier(logging.Filter):
+    """Copies the package's own warnings to the run log. The engine has written its own already.
+
+    A filter that lets everything pass, not a handler: where a logger has a handler, Python no
+    longer prints warnings of a program that never configured logging."""
 
     def __init__(self, monitor: RunMonitor) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__()
         self._monitor = weakref.ref(monitor)
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def filter(self, record: logging.LogRecord) -> bool:
         monitor = self._monitor()
-        if monitor is not None and not getattr(record, "from_engine", False):
+        from_engine = getattr(record, "from_engine", False)
+        if monitor is not None and record.levelno >= logging.WARNING and not from_engine:
             monitor.message(record.getMessage())
+        return True
 
 
 class RunMonitor:
@@ -48,7 +55,7 @@ class RunMonitor:
         self._engine: weakref.ref[_native.Engine] | None = None
         self._last = ""
         self._metrics: metrics.Server | metrics.File | None = None
-        self._handler: _WarningHandler | None = None
+        self._copier: _WarningCopier | None = None
 
     def start_metrics(self, rank: int) -> str:
         """Before the engine is made. Returns why metrics cannot be served, or an empty text: the
@@ -70,7 +77,7 @@ class RunMonitor:
         return _native.RunLogOptions(
             path=self.path or "",
             name=self.name,
-            command=[sys.executable, *sys.argv] if self.path else [],
+            command=hide_secrets([sys.executable, *sys.argv]) if self.path else [],
             versions=versions,
             options=options,
             watched=self._metrics is not None,
@@ -79,23 +86,25 @@ class RunMonitor:
     def start(self, engine: _native.Engine) -> None:
         self._engine = weakref.ref(engine)
         if self.path is not None:
-            self._handler = _WarningHandler(self)
-            _logger.addHandler(self._handler)
+            self._copier = _WarningCopier(self)
+            _logger.addFilter(self._copier)
 
     def stop(self, engine: _native.Engine | None) -> None:
         """After the engine was closed; it may never have been made."""
         if engine is not None:
             self._last = engine.latest()
         self._engine = None
-        if self._handler is not None:
-            _logger.removeHandler(self._handler)
-            self._handler = None
+        if self._copier is not None:
+            _logger.removeFilter(self._copier)
+            self._copier = None
         if self._metrics is not None:
             self._metrics.stop()
             self._metrics = None
 
     def note(self, values: Mapping[str, Any]) -> None:
-        numbers = {key: _number(key, value) for key, value in values.items()}
+        numbers = {
+            key: number_of(f"note: {key}", value, "a number") for key, value in values.items()
+        }
         self._notes.update(numbers)
         engine = self._running()
         if engine is not None:
@@ -103,8 +112,10 @@ class RunMonitor:
 
     def phase(self, name: str) -> None:
         """Enters a phase of the lab on rank 0, and logs it on every rank that has a log."""
-        if not name or any(not character.isprintable() for character in name):
-            raise ValueError(f"phase {name!r}: the name of a phase is one line of text")
+        allowed = "one line of text"
+        check_text("phase: name", name, allowed)
+        if not name or not name.isprintable():
+            raise refusal(ValueError, "phase: name", name, allowed)
         if self._rank == 0:
             lab.enter_phase(name)
         engine = self._running()
@@ -134,10 +145,3 @@ class RunMonitor:
 def _text(monitor: weakref.ref[RunMonitor]) -> str:
     alive = monitor()
     return "" if alive is None else alive.metrics_text()
-
-
-def _number(name: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"note({name}={value!r}): a note is a number") from None

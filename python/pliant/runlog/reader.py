@@ -63,6 +63,15 @@ class Follower:
             if (line := parse.line(keys)) is not None:
                 yield line
 
+    def was_replaced(self) -> bool:
+        """Whether another run writes to the path now. The log that is read here was renamed."""
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:
+            return False
+        here = os.fstat(self._file.fileno())
+        return (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino)
+
     def _complete_line(self) -> bytes | None:
         begin = self._file.tell()
         text = self._file.readline()

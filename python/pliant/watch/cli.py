@@ -117,28 +117,33 @@ def _code(state: State) -> int:
 
 
 def _watch(options: argparse.Namespace) -> int:
-    path = Path(options.log)
-    with _opened(path, options.timeout, options.every) as follower:
-        state = State(follower.log.header)
-        if sys.stdout.isatty():
-            from rich.live import Live
+    while True:
+        with _opened(Path(options.log), options.timeout, options.every) as follower:
+            state = State(follower.log.header)
+            _show(follower, state, options)
+            if state.end is not None:
+                return _code(state)
+        print(f"{NAME}: the run was started again", file=sys.stderr)
 
-            # The picture is drawn where it was; a pipe or a file gets lines instead.
-            with Live(
-                picture(state, options.steps), auto_refresh=False, vertical_overflow="crop"
-            ) as live:
-                _follow(
-                    follower,
-                    state,
-                    options,
-                    lambda _: live.update(picture(state, options.steps), refresh=True),
-                )
-        else:
-            print(header_line(state.header), flush=True)
+
+def _show(follower: Follower, state: State, options: argparse.Namespace) -> None:
+    """Until the run ends or another one takes its place."""
+    if sys.stdout.isatty():
+        from rich.live import Live
+
+        # The picture is drawn where it was; a pipe or a file gets lines instead.
+        with Live(
+            picture(state, options.steps), auto_refresh=False, vertical_overflow="crop"
+        ) as live:
             _follow(
-                follower, state, options, PlainView(state, options.steps, 10 * options.every).show
+                follower,
+                state,
+                options,
+                lambda _: live.update(picture(state, options.steps), refresh=True),
             )
-    return _code(state)
+    else:
+        print(header_line(state.header), flush=True)
+        _follow(follower, state, options, PlainView(state, options.steps, 10 * options.every).show)
 
 
 def _opened(path: Path, timeout: float, every: float) -> Follower:
@@ -185,7 +190,7 @@ def _follow(
         if lines:
             heard = time.monotonic()
         show(lines)
-        if state.end is not None:
+        if state.end is not None or (not lines and follower.was_replaced()):
             return
         if time.monotonic() - heard >= options.timeout:
             raise _Late(
