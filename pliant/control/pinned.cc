@@ -36,11 +36,14 @@ PinnedPlan::PinnedPlan(const plan::Pins& pins, WarmUp warm_up, std::int64_t warm
 
 PinnedPlan::Now PinnedPlan::at(std::uint64_t round) const {
   const auto before = scheduled_warm_up(plan_, warm_up_, warm_up_rounds_, round);
-  if (!before) return {plan_, reason_};
+  if (!before) return {plan_, reason_, Cause::kPinned};
   if (before->scheme == plan::Scheme::kDense)
-    return {*before, fmt::format("warm-up: dense for the first {} rounds", warm_up_rounds_)};
-  return {*before, fmt::format("warm-up: density falls to {} within {} rounds",
-                               plan::density_text(plan_.density), warm_up_rounds_)};
+    return {*before, fmt::format("warm-up: dense for the first {} rounds", warm_up_rounds_),
+            Cause::kWarmUp};
+  return {*before,
+          fmt::format("warm-up: density falls to {} within {} rounds",
+                      plan::density_text(plan_.density), warm_up_rounds_),
+          Cause::kWarmUp};
 }
 
 }  // namespace pliant::control

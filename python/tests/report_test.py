@@ -317,8 +317,8 @@ def test_figures_are_the_logs(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run["bytes"] == sum(step["bytes"] for step in steps)
     assert [(each["plan"], each["steps"]) for each in run["plans"]] == [
         ("dense", 100),
-        ("shared/star at 1 %", 100),
-        ("updates every 4 late 1, union at 0.3 %", 100),
+        ("top 1 % (shared/star)", 100),
+        ("updates every 4, late 1, top 0.3 %", 100),
     ]
     assert run["notes"]["loss"]["last"] == made.of("note")[-1]["values"]["loss"]
     assert [(each["phase"], each["rate_true"], each["latency_true"]) for each in run["phases"]] == [
@@ -349,7 +349,7 @@ def test_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert report(made.write(tmp_path / "run.jsonl")) == 0
     assert (
         capsys.readouterr().out
-        == "3.4x less time per step than dense would have taken; 100 % of steps used shared/star at 1 %; prediction error 6 %.\n"
+        == "3.4x less time per step than dense would have taken; 100 % of steps used top 1 % (shared/star); prediction error 6 %.\n"
     )
     for step in made.of("step"):
         step["dense_step"] = None if step["whole"] is None else step["whole"] / 2
@@ -408,7 +408,7 @@ def test_markdown_shows_names_as_they_are(
 
 def test_words() -> None:
     assert (
-        plan_text.label(synthetic_logs.STAR) == "shared/star at 1 %"
+        plan_text.label(synthetic_logs.STAR) == "top 1 % (shared/star)"
         and plan_text.density(synthetic_logs.STAR) == 1.0
     )
     assert (
@@ -492,7 +492,7 @@ def test_the_trace(tmp_path: Path) -> None:
         assert all(
             end <= begin + 0.01 for (_, end), (begin, _) in zip(mine, mine[1:], strict=False)
         ), thread
-    assert {"plan: shared/star at 1 %", "phase: slow"} <= {
+    assert {"plan: top 1 % (shared/star)", "phase: slow"} <= {
         event["name"] for event in events if event["ph"] == "i"
     }
 

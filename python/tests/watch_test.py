@@ -53,7 +53,7 @@ def test_a_log_that_grows(tmp_path: Path) -> None:
     assert process.returncode == 0, errors
     assert (
         "phase: slow" in rest
-        and "shared/star at 1 % from step 100: the link has become slow" in rest
+        and "step 100: network slower (50 Mbit/s): top 1 % (shared/star) instead of dense" in rest
     )
     assert (
         "warning: the exchange of step 120 was void" in rest
@@ -74,12 +74,14 @@ def test_once(tmp_path: Path) -> None:
         "link 9.",
         "1.41 GiB sent",
         "loss 0.",
-        f"plan: {synthetic_logs.UPDATES}",
-        "why: the link has become slow",
+        "plan: updates every 4, late 1, top 0.3 %",
+        "why: network slower (50 Mbit/s): top 1 % (shared/star) instead of dense",
         "phase: worse",
         "was closed after 300 steps",
     ):
         assert part in out, part
+    full = run(tmp_path / "run.jsonl", "--once", "--full")[1]
+    assert f"plan: {synthetic_logs.UPDATES}" in full and "the link has become slow" in full
     made.lines.pop()
     assert (
         "the run goes on, or was killed"
@@ -174,11 +176,11 @@ def in_a_terminal(path: Path, **environment: str) -> str:
 
 def test_in_a_terminal(tmp_path: Path) -> None:
     evil = "[bold red]name[/] \x1b[31m\x1b]0;title\x07"
-    path = synthetic_logs.made(evil, reason=evil).write(tmp_path / "run.jsonl")
+    path = synthetic_logs.made(evil, short=evil, reason=evil).write(tmp_path / "run.jsonl")
     colourful = in_a_terminal(path)
     for part in (
         "last decisions",
-        "updates every 4 late 1, union at 0.3 %",
+        "updates every 4, late 1, top 0.3 %",
         "the run was closed after 300 steps",
         "[bold red]name[/]",
         "a step",

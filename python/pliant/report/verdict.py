@@ -73,15 +73,16 @@ def of_comparison(comparison: Comparison, figures: Sequence[Figures]) -> list[st
             goal = f"{each.name} reached {comparison.value} {formatting.number(comparison.target)} in {formatting.duration(comparison.goals[index].seconds)}"
             sentences.append(
                 f"{goal}, {first.name} in {formatting.duration(comparison.goals[0].seconds)}: "
-                f"{_ratio(sooner, 'sooner', 'later')}."
+                f"{ratio(sooner, 'sooner', 'later')}."
             )
         elif faster is not None:
             times = f"{each.name} took {formatting.duration(each.step_time)} per step, {first.name} {formatting.duration(first.step_time)}"
-            sentences.append(f"{times}: {_ratio(faster, 'less', 'more')}.")
+            sentences.append(f"{times}: {ratio(faster, 'less', 'more')}.")
     return sentences
 
 
-def _ratio(factor: float, better: str, worse: str) -> str:
+def ratio(factor: float, better: str, worse: str) -> str:
+    """ "3.4x sooner", "1.2x later", or "alike" where the difference is not worth a word."""
     if abs(factor - 1) <= ALIKE:
         return "alike"
     return (

@@ -31,16 +31,20 @@ def density(plan: str) -> float | None:
 
 
 def label(plan: str) -> str:
-    """A short form: "shared/star at 1 %", "updates every 4 late 1, union at 3 %"."""
+    """A short form, the same as `pliant/plan/label.h` writes: "dense", "top 10 %",
+    "updates every 4, late 2, top 1 % (srs)"."""
     parts = _parts(plan)
     name = scheme(plan)
     if name != "dense" and "density" in parts:
-        name += f" at {parts['density'].removesuffix('%')} %"
+        top = f"top {parts['density'].removesuffix('%')} %"
+        name = top if name == "union" else f"{top} ({name})"
     if parts.get("kind") != "updates":
         return name
-    rhythm = f"updates every {parts.get('every', '1')}"
+    rhythm = "updates"
+    if parts.get("every", "1") != "1":
+        rhythm += f" every {parts['every']}"
     if parts.get("late", "0") != "0":
-        rhythm += f" late {parts['late']}"
+        rhythm += f", late {parts['late']}"
     return f"{rhythm}, {name}"
 
 

@@ -6,7 +6,19 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from pliant.runlog import Decision, End, Header, Line, Link, Message, Note, Phase, Step
+from pliant.runlog import (
+    Decision,
+    End,
+    Header,
+    Line,
+    Link,
+    Message,
+    Note,
+    Phase,
+    Step,
+    plan_text,
+)
+from pliant.tools import formatting
 
 
 @dataclass
@@ -14,6 +26,7 @@ class State:
     """The sum of the lines that `take` was given."""
 
     header: Header
+    full: bool = False  # plans and reasons are shown whole
     steps: int = 0
     bytes: int = 0
     voids: int = 0
@@ -27,6 +40,16 @@ class State:
     messages: deque[Message] = field(default_factory=lambda: deque(maxlen=3))
     recent: deque[Step] = field(default_factory=lambda: deque(maxlen=200))
     end: End | None = None
+
+    def plan(self, plan: str) -> str:
+        """A plan as it is shown."""
+        return formatting.plain(plan) if self.full else plan_text.label(plan)
+
+    def reason(self, decision: Decision) -> str:
+        """A decision as it is shown."""
+        if not self.full:
+            return formatting.plain(decision.short)
+        return f"{formatting.plain(decision.plan)}: {formatting.plain(decision.reason)}"
 
     def take(self, line: Line) -> None:
         self.t = max(self.t, line.t)

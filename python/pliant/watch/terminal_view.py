@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pliant.runlog import Decision, plan_text
+from pliant.runlog import Decision
 from pliant.tools import formatting
 from pliant.watch.plain_view import clock, ending
 from pliant.watch.state import State
@@ -39,7 +39,7 @@ def picture(state: State, total: int | None) -> RenderableType:
     parts: list[RenderableType] = [_figures(state, total)]
     if state.decisions:
         parts.append(Text("\nlast decisions", style="dim"))
-        parts += [_decision(each) for each in reversed(state.decisions)]
+        parts += [_decision(each, state) for each in reversed(state.decisions)]
     parts += [
         Text(
             f"{clock(each.t)}  {formatting.plain(each.level)}: {formatting.plain(each.text)}",
@@ -85,11 +85,10 @@ def _figures(state: State, total: int | None) -> Table:
     if state.phase is not None:
         row("phase", formatting.plain(state.phase))
     if state.last:
-        plan = state.last.plan
-        row("plan", (plan_text.label(plan), "bold cyan"), f"\n{formatting.plain(plan)}")
+        row("plan", (state.plan(state.last.plan), "bold cyan"))
     else:
         row("plan", ("-", "bold cyan"))
-    row("why", formatting.plain(state.decision.reason) if state.decision else "-")
+    row("why", state.reason(state.decision) if state.decision else "-")
     row("link", _link(state))
     row("sent", _sent(state))
     return table
@@ -127,7 +126,7 @@ def _dense_words(state: State) -> str:
     )
 
 
-def _decision(decision: Decision) -> RenderableType:
+def _decision(decision: Decision, state: State) -> RenderableType:
     from rich.text import Text
 
     kind = (
@@ -141,8 +140,7 @@ def _decision(decision: Decision) -> RenderableType:
     return Text.assemble(
         (f"{clock(decision.t)}  ", "dim"),
         (f"{kind:5} ", style),
-        (plan_text.label(decision.plan), style),
-        f"  {formatting.plain(decision.reason)}",
+        (state.reason(decision), style),
         overflow="ellipsis",
         no_wrap=True,
     )

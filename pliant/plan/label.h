@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Short names of plans, for people: what a plan sends and how often, without schedules and codes.
+// to_string() of a plan has every part.
+#pragma once
+
+#include <string>
+
+#include "pliant/plan/plan.h"
+
+namespace pliant::plan {
+
+// "dense", "top 10 %", "top 1 % (srs)", "updates every 4, late 2, top 1 %".
+[[nodiscard]] std::string label(const Plan& plan);
+
+// What is new in `after`: "top 10 % instead of 20 %", "updates, top 1 % instead of dense". Plans
+// with the same label are told apart by the parts that differ: "values=int8 instead of values=f32".
+[[nodiscard]] std::string difference(const Plan& before, const Plan& after);
+
+}  // namespace pliant::plan
