@@ -30,8 +30,14 @@ def rows(figures: Figures) -> dict[str, str]:
         "of that: compute": formatting.duration(figures.compute),
         "of that: exposed exchange": formatting.duration(figures.exposed),
         "codec work": formatting.duration(figures.coding),
-        "dense would have taken": formatting.duration(figures.dense_step_time),
-        "less time than dense": formatting.times(figures.speed_up) if figures.speed_up else "-",
+        "dense would have taken": formatting.duration(figures.dense_step_time)
+        if figures.speed_up
+        else "-",
+        "less time than dense": formatting.times_range(*figures.speed_up)
+        if figures.speed_up
+        else "not known well enough"
+        if figures.steps
+        else "-",
         "plans by share of steps": ", ".join(
             f"{each.plan} ({formatting.percent(each.share)})" for each in figures.plans[:4]
         )

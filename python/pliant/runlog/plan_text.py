@@ -18,6 +18,11 @@ def scheme(plan: str) -> str:
     return _parts(plan).get("scheme", plan)
 
 
+def value(plan: str, key: str, usual: str) -> str:
+    """Of a key; `usual` if the text does not have it."""
+    return _parts(plan).get(key, usual)
+
+
 def density(plan: str) -> float | None:
     """Percent of the entries that are sent: 100 for dense, None if the text does not say."""
     parts = _parts(plan)

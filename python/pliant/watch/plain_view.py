@@ -65,12 +65,8 @@ def progress(state: State, total: int | None) -> str:
         f"step {state.steps:,}" + (f" of {total:,}" if total else ""),
         f"{formatting.duration(state.step_time)} a step",
     ]
-    if (ratio := state.against_dense) is not None:
-        parts.append(
-            f"{formatting.times(ratio)} less than dense"
-            if ratio >= 1
-            else f"{formatting.times(1 / ratio)} more than dense"
-        )
+    if state.against_dense:
+        parts.append(state.against_dense)
     if state.link:
         parts.append(
             f"link {formatting.rate(state.link.rate)}, {formatting.duration(state.link.latency)}"

@@ -79,7 +79,8 @@ def _figures(state: State, total: int | None) -> Table:
             row("time left", formatting.duration((total - state.steps) * state.step_time))
     times = spark([step.whole for step in state.recent if step.whole])
     step_time = formatting.duration(state.step_time)
-    row("a step", (step_time, "bold"), _dense_words(state), "  ", (times, "cyan"))
+    against = f", {state.against_dense}" if state.against_dense else ""
+    row("a step", (step_time, "bold"), against, "  ", (times, "cyan"))
     if state.noted:
         row("noted", _noted(state))
     if state.phase is not None:
@@ -113,17 +114,6 @@ def _sent(state: State) -> str:
     voids = f"; {formatting.count(state.voids, 'void exchange')}" if state.voids else ""
     per_step = formatting.size(state.bytes / state.steps)
     return f"{formatting.size(state.bytes)}, {per_step} a step{voids}"
-
-
-def _dense_words(state: State) -> str:
-    ratio = state.against_dense
-    if ratio is None:
-        return ""
-    return (
-        f", {formatting.times(ratio)} less than dense"
-        if ratio >= 1
-        else f", {formatting.times(1 / ratio)} more than dense"
-    )
 
 
 def _decision(decision: Decision, state: State) -> RenderableType:
