@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -67,7 +68,10 @@ def check(
     report = (out / "report.html").read_text()
     assert "plain-ddp" in report and "<html" in report and figures["verdict"].split()[0] in report
     assert (out / "headline.png").read_bytes().startswith(PNG)
-    for name in ("report.html", "headline.png"):
+    chart = ElementTree.parse(out / "chart.svg").getroot()
+    words = " ".join(text for text in chart.itertext())
+    assert "plain DDP" in words and "what Pliant sent" in words and "loss" in words
+    for name in ("report.html", "chart.svg"):
         assert str(out / name) in done.stdout
     return rows
 

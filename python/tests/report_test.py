@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from pliant import runlog
@@ -641,6 +642,62 @@ def test_the_picture(tmp_path: Path) -> None:
         == 0
     )
     assert len((tmp_path / "bare.png").read_bytes()) < len(picture)
+
+
+def _words_of(chart: Path) -> str:
+    """What people read in it. It must be well-formed XML."""
+    root = ElementTree.parse(chart).getroot()
+    texts = root.iter("{http://www.w3.org/2000/svg}text")
+    return "\n".join("".join(text.itertext()) for text in texts)
+
+
+def test_the_chart_says_who_was_sooner_and_what_was_sent(tmp_path: Path) -> None:
+    """Every line has a label: the runs, the network of each, the plans of the one that changed
+    them."""
+    slow, quick = synthetic_logs.made("<slow> & co"), synthetic_logs.made("quick")
+    for step in slow.of("step"):
+        step["plan"] = synthetic_logs.DENSE
+    for line in slow.lines:
+        line["t"] *= 5
+    truth = synthetic_logs.truth_of(quick).write(tmp_path / "truth.jsonl")
+    paths = [each.write(tmp_path / f"{number}.jsonl") for number, each in enumerate((slow, quick))]
+    assert report(*paths, "--truth", truth, "--svg", tmp_path / "chart.svg") == 0
+    words = _words_of(tmp_path / "chart.svg")
+    for part in (
+        "quick reached loss",
+        "5.0x sooner",
+        "<slow> & co",
+        "network during <slow> & co",
+        "network during quick",
+        "what quick sent",
+        "1  dense",
+        "2  top 1 % (shared/star)",
+        "3  updates every 4, late 1, top 0.3 %",
+    ):
+        assert part in words, part
+    assert "what <slow> & co sent" not in words, "all dense: nothing to tell"
+    assert (tmp_path / "chart.svg").stat().st_size < 40_000
+    assert "prefers-color-scheme: dark" in (tmp_path / "chart.svg").read_text()
+
+
+@pytest.mark.parametrize("what", ["no truth", "no notes", "no step", "NaN"])
+def test_the_chart_of_a_log_that_knows_little(what: str, tmp_path: Path) -> None:
+    made = synthetic_logs.made(steps=120)
+    if what == "no notes":
+        made.lines = [line for line in made.lines if line["type"] != "note"]
+    elif what == "no step":
+        made.lines = made.lines[:1]
+    elif what == "NaN":
+        for note in made.of("note"):
+            note["values"] = {"loss": None}
+    log = made.write(tmp_path / "run.jsonl")
+    assert report(log, "--svg", tmp_path / "chart.svg", "-o", tmp_path / "page.html") == 0
+    words = _words_of(tmp_path / "chart.svg")
+    if what == "no step":
+        assert "No step was logged" in words
+    else:
+        assert "network (estimated)" in words and "what run sent" in words
+        assert ("loss" if what == "no truth" else "step time") in words.splitlines()[2:4][0]
 
 
 def test_a_trial_is_no_change(tmp_path: Path) -> None:

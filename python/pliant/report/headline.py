@@ -188,6 +188,9 @@ class _Layout:
     def _curves(self) -> None:
         curves = [self._curve(log) for log in self.logs]
         values = [y for curve in curves for _, y in curve]
+        if not values and self.value is not None:  # all NaN
+            self.value = None
+            return self._curves()
         top, bottom = self.y + 12, self.y + CURVES
         if not values:
             self._text(LEFT, top + 20, "This log has neither losses nor step times.", role="quiet")
