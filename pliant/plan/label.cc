@@ -21,7 +21,7 @@ std::string percent_of(const Plan& plan) {
 
 std::string amount(const Plan& plan) {
   if (plan.scheme == Scheme::kDense) return "dense";
-  const std::string top = fmt::format("top {}", percent_of(plan));
+  const std::string top = plan.density == 1 ? "all" : fmt::format("top {}", percent_of(plan));
   if (plan.scheme == Scheme::kUnion) return top;
   if (plan.scheme == Scheme::kSrs) return fmt::format("{} (srs)", top);
   return fmt::format("{} (shared/{})", top, to_string(plan.leader));
@@ -46,7 +46,8 @@ std::string words_without(const Plan& plan, const Plan& other) {
 
 bool only_density_differs(const Plan& a, const Plan& b) {
   return a.kind == b.kind && a.every == b.every && a.late == b.late && a.scheme == b.scheme &&
-         a.leader == b.leader && a.scheme != Scheme::kDense && a.density != b.density;
+         a.leader == b.leader && a.scheme != Scheme::kDense && a.density != b.density &&
+         a.density < 1 && b.density < 1;
 }
 
 }  // namespace

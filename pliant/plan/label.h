@@ -9,7 +9,7 @@
 
 namespace pliant::plan {
 
-// "dense", "top 10 %", "top 1 % (srs)", "updates every 4, late 2, top 1 %".
+// "dense", "top 10 %", "all (srs)" at 100 %, "updates every 4, late 2, top 1 %".
 [[nodiscard]] std::string label(const Plan& plan);
 
 // What is new in `after`: "top 10 % instead of 20 %", "updates, top 1 % instead of dense". Plans

@@ -16,6 +16,7 @@ TEST(Label, SaysWhatIsSentAndHowOften) {
   EXPECT_EQ(label_of("gradients dense"), "dense");
   EXPECT_EQ(label_of("gradients union density=10%"), "top 10 %");
   EXPECT_EQ(label_of("gradients srs density=0.3%"), "top 0.3 % (srs)");
+  EXPECT_EQ(label_of("gradients srs density=100%"), "all (srs)");
   EXPECT_EQ(label_of("gradients shared/var density=1%"), "top 1 % (shared/var)");
   EXPECT_EQ(label_of("updates every=1 late=0 dense"), "updates, dense");
   EXPECT_EQ(label_of("updates every=4 late=0 union density=3%"), "updates every 4, top 3 %");
@@ -26,6 +27,8 @@ TEST(Label, SaysWhatIsSentAndHowOften) {
 TEST(Difference, NamesTheNewPlanAndTheOldOne) {
   EXPECT_EQ(difference_of("gradients union density=20%", "gradients union density=10%"),
             "top 10 % instead of 20 %");
+  EXPECT_EQ(difference_of("gradients union density=100%", "gradients union density=10%"),
+            "top 10 % instead of all");
   EXPECT_EQ(difference_of("gradients dense", "updates every=4 late=0 union density=1%"),
             "updates every 4, top 1 % instead of dense");
   EXPECT_EQ(difference_of("gradients union density=1%", "gradients srs density=1%"),

@@ -453,6 +453,7 @@ def test_markdown_shows_names_as_they_are(
         ("gradients dense", "dense"),
         ("gradients union density=10%", "top 10 %"),
         ("gradients srs density=0.3%", "top 0.3 % (srs)"),
+        ("gradients srs density=100%", "all (srs)"),
         ("gradients shared/var density=1%", "top 1 % (shared/var)"),
         ("updates every=1 late=0 dense", "updates, dense"),
         ("updates every=4 late=0 union density=3%", "updates every 4, top 3 %"),

@@ -7,6 +7,7 @@ which plans the run chose and when. All parts share one axis of time.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -115,12 +116,11 @@ def segments(log: RunLog) -> list[Segment]:
 
 
 def _share(label: str) -> float:
-    """How dark a plan is drawn: dense is darkest, 0.1 % lightest, on a logarithmic scale."""
-    amount = label.rpartition("top ")[2].partition(" %")[0]
-    try:
-        return min(1.0, max(0.0, 1 + math.log10(float(amount) / 100) / 3))
-    except ValueError:
-        return 1.0
+    """How dark a plan is drawn: 1 where all is sent in every step, 0 where a thousandth is, on a
+    logarithmic scale."""
+    top, every = re.search(r"top ([0-9.]+) %", label), re.search(r"every ([0-9]+)", label)
+    share = (float(top[1]) / 100 if top else 1.0) / (int(every[1]) if every else 1)
+    return min(1.0, max(0.0, 1 + math.log10(share) / 3)) if share > 0 else 0.0
 
 
 class _Layout:

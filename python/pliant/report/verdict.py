@@ -43,9 +43,9 @@ def against_dense(figures: Figures) -> str:
     if figures.speed_up is None:
         return f"{formatting.duration(figures.step_time)} per step; too little is known to say what dense would have taken"
     low, high = figures.speed_up
-    if low - ALIKE <= 1 <= high + ALIKE:
+    if abs((low + high) / 2 - 1) <= ALIKE:
         return "About as much time per step as dense would have taken"
-    if low > 1:
+    if low + high > 2:
         return f"{formatting.times_range(low, high)} less time per step than dense would have taken"
     more = formatting.times_range(1 / high, 1 / low)
     return f"{more} more time per step than dense would have taken"

@@ -36,12 +36,13 @@ def density(plan: str) -> float | None:
 
 
 def label(plan: str) -> str:
-    """A short form, the same as `pliant/plan/label.h` writes: "dense", "top 10 %",
-    "updates every 4, late 2, top 1 % (srs)"."""
+    """A short form, the same as `pliant/plan/label.h` writes: "dense", "top 10 %", "all (srs)",
+    "updates every 4, late 2, top 1 %"."""
     parts = _parts(plan)
     name = scheme(plan)
     if name != "dense" and "density" in parts:
-        top = f"top {parts['density'].removesuffix('%')} %"
+        percent = parts["density"].removesuffix("%")
+        top = "all" if percent == "100" else f"top {percent} %"
         name = top if name == "union" else f"{top} ({name})"
     if parts.get("kind") != "updates":
         return name

@@ -94,8 +94,8 @@ class State:
             return ""
         whole = sum(each[0] for each in self.against)
         low, high = (sum(each[i] for each in self.against) / whole for i in (1, 2))
-        if low > 1.05:
+        if (low + high) / 2 > 1.05:
             return f"{formatting.times_range(low, high)} less than dense"
-        if high < 0.95:
+        if (low + high) / 2 < 0.95:
             return f"{formatting.times_range(1 / high, 1 / low)} more than dense"
         return ""
