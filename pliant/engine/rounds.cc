@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "pliant/common/errors.h"
+#include "pliant/control/change.h"
 
 namespace pliant::engine {
 namespace {

@@ -32,6 +32,8 @@ MOST_PLANS = 8  # in the key; more are counted
 KEY_LINE = 17
 CHARACTER = 0.55  # width of a character, in sizes of the font: an estimate
 
+ALL_DENSE = plan_text.words("gradients dense")
+
 Point = tuple[float, float]
 
 
@@ -80,9 +82,9 @@ class Headline:
 
 @dataclass(frozen=True)
 class Segment:
-    """Steps in a row under plans with one label."""
+    """Steps in a row under plans that send alike."""
 
-    label: str
+    label: str  # plan_text.words
     begin: float
     end: float
 
@@ -104,7 +106,7 @@ def segments(log: RunLog) -> list[Segment]:
     trials = {line.step for line in log.decisions if line.trial}
     out: list[Segment] = []
     for step in log.steps:
-        label = plan_text.label(step.plan)
+        label = plan_text.words(step.plan)
         if out and (step.step in trials or out[-1].label == label):
             out[-1] = Segment(out[-1].label, out[-1].begin, step.t)
         else:
@@ -118,7 +120,7 @@ def segments(log: RunLog) -> list[Segment]:
 def _share(label: str) -> float:
     """How dark a plan is drawn: 1 where all is sent in every step, 0 where a thousandth is, on a
     logarithmic scale."""
-    top, every = re.search(r"top ([0-9.]+) %", label), re.search(r"every ([0-9]+)", label)
+    top, every = re.search(r"top ([0-9.]+) %", label), re.search(r"every ([0-9]+) steps", label)
     share = (float(top[1]) / 100 if top else 1.0) / (int(every[1]) if every else 1)
     return min(1.0, max(0.0, 1 + math.log10(share) / 3)) if share > 0 else 0.0
 
@@ -168,8 +170,9 @@ class _Layout:
             )
         if not first.steps:
             return "No step was logged", size
+        per_step = f"{formatting.duration(first.step_time)} per step"
         return (
-            formatting.short(verdict.against_dense(first), 84),
+            verdict.against_dense(first) if first.speed_up else per_step,
             f"{size}, {formatting.count(first.steps, 'step')} in "
             f"{formatting.duration(first.seconds)}",
         )
@@ -196,7 +199,7 @@ class _Layout:
             self._text(LEFT, top + 20, "This log has neither losses nor step times.", role="quiet")
             self.y += 40
             return
-        scale = _scale(values, top, bottom)
+        scale = _scale(values, self.comparison.target if self.value else None, top, bottom)
         what = self.value or "step time"
         for mark in scale.marks:
             y = scale.y(mark)
@@ -212,7 +215,7 @@ class _Layout:
             size=12,
         )
         for index, curve in enumerate(curves):
-            points = [(self._x(t), scale.y(y)) for t, y in curve]
+            points = scale.inside([(self._x(t), y) for t, y in curve])
             self.shapes.append(Line(points, f"run{index}", 2.6))
         self._legend(top)
         self._goal(scale)
@@ -229,7 +232,7 @@ class _Layout:
             pairs = [(step.t, step.whole or 0.0) for step in steps]
             calmed = running_median
         values = finite([y for _, y in pairs])
-        if len(values) > 60:
+        if len(values) > 20:
             values = calmed(values, window_of(len(values)))
         return [(t, y) for (t, _), y in zip(pairs, values, strict=True) if y is not None]
 
@@ -238,7 +241,7 @@ class _Layout:
         rising = self.value is not None and falls(self.value) is False
         y = self.y + CURVES - 20.0 * len(self.logs) - 30 if rising else top + 12
         longest = max(len(name) for name in self.names[: len(self.logs)])
-        x = WIDTH - RIGHT - 8 - longest * 14 * CHARACTER - 30
+        x = WIDTH - RIGHT - 8 - longest * 15 * CHARACTER - 34
         for index in range(len(self.logs)):
             self.shapes.append(Line([(x, y - 4), (x + 22, y - 4)], f"run{index}", 2.6))
             self._text(x + 30, y, self.names[index], role=f"run{index}", size=14, bold=True)
@@ -258,29 +261,35 @@ class _Layout:
         self.shapes += [Dot((a, y), f"run{best}"), Dot((b, y), "run0")]
         if abs(b - a) > 130:
             factor = verdict.ratio(theirs / ours, "sooner", "later")
-            self._text((a + b) / 2, y - 8, factor, size=15, anchor="middle", bold=True)
+            self._text((a + b) / 2, y + 20, factor, size=16, anchor="middle", bold=True)
         self._text(a, y + 19, formatting.duration(ours), role=f"run{best}", anchor="middle")
         self._text(b, y + 19, formatting.duration(theirs), role="run0", anchor="middle")
 
     # --- the network ---
 
-    def _network(self, index: int, log: RunLog) -> None:
+    def _rates_of(self, log: RunLog) -> tuple[list[float], list[float | None], str]:
+        """Moments, the rate from each on, and what to call it: the truth, else the estimate."""
         x, rates = true_points(log, self.truth, lambda state: state.rate)
-        known = "network"
-        if not any(rates):
-            steps = thinned([step for step in log.steps if step.link])
-            x = [step.t for step in steps] + [log.seconds]
-            estimates = [step.link.rate if step.link else None for step in steps]
-            rates = running_median(finite(estimates), window_of(len(steps)))
-            rates = [*rates, rates[-1]] if rates else []
-            known = "network (estimated)"
+        if any(rates):
+            return x, rates, "network"
+        steps = thinned([step for step in log.steps if step.link])
+        x = [step.t for step in steps] + [log.seconds]
+        estimates = [step.link.rate if step.link else None for step in steps]
+        calm = running_median(finite(estimates), window_of(len(steps)))
+        return x, [*calm, calm[-1]] if calm else [], "network (estimated)"
+
+    def _all_rates(self) -> list[float | None]:
+        return [rate for log in self.logs for rate in self._rates_of(log)[1]]
+
+    def _network(self, index: int, log: RunLog) -> None:
+        x, rates, known = self._rates_of(log)
         if not any(rates):
             return
         self.y += GAP
         caption = f"{known} during {self.names[index]}" if len(self.logs) > 1 else known
         self._text(LEFT, self.y - 8, caption, size=12, role=f"run{index}")
         bottom = self.y + BAND
-        height = _rate_scale([rate for rate in rates if rate])
+        height = _rate_scale([rate for rate in self._all_rates() if rate])
         points: list[Point] = []
         for i, rate in enumerate(rates):
             y = bottom - BAND * (height(rate) if rate else 0.0)
@@ -293,7 +302,9 @@ class _Layout:
         self.y = bottom
 
     def _rates(self, x: Sequence[float], rates: Sequence[float | None], bottom: float) -> None:
-        """The rate, where it stays long enough to be read."""
+        """The rate, where it stays long enough to be read; without its unit where that is all that
+        fits, and the unit is the same everywhere."""
+        one_unit = len({formatting.rate(rate).partition(" ")[2] for rate in rates if rate}) == 1
         begin = 0
         for i in range(1, len(rates) + 1):
             if i < len(rates) - 1 and _alike(rates[i], rates[begin]):
@@ -302,15 +313,18 @@ class _Layout:
             left, right = self._x(x[begin]), self._x(x[end])
             rate = rates[begin]
             text = formatting.rate(rate) if rate else "down"
-            if len(text) * 12 * CHARACTER + 4 < right - left:
-                self._text((left + right) / 2, bottom - 6, text, size=12, anchor="middle")
+            shorter = text.partition(" ")[0] if one_unit else text
+            for each in dict.fromkeys((text, shorter)):
+                if len(each) * 12 * CHARACTER + 4 < right - left:
+                    self._text((left + right) / 2, bottom - 6, each, size=12, anchor="middle")
+                    break
             begin = i
 
     # --- the plans ---
 
     def _plans(self, index: int, log: RunLog) -> None:
         found = segments(log)
-        if not found or (len(self.logs) > 1 and {each.label for each in found} == {"dense"}):
+        if not found or (len(self.logs) > 1 and {each.label for each in found} == {ALL_DENSE}):
             return
         self.y += GAP
         self._text(LEFT, self.y - 8, f"what {self.names[index]} sent", size=12, role=f"run{index}")
@@ -329,14 +343,7 @@ class _Layout:
 
     def _key(self, found: Sequence[Segment], numbers: dict[str, int]) -> None:
         """What the numbers mean, from the strip's right end where there is room, else below it."""
-        spent: dict[str, float] = {}
-        for each in found:
-            spent[each.label] = spent.get(each.label, 0.0) + each.end - each.begin
-        total = sum(spent.values()) or 1.0
-        lines = [
-            f"{number}  {label}  ({formatting.percent(spent[label] / total)} of the time)"
-            for label, number in list(numbers.items())[:MOST_PLANS]
-        ]
+        lines = [f"{number}  {label}" for label, number in list(numbers.items())[:MOST_PLANS]]
         if len(numbers) > MOST_PLANS:
             lines.append(f"and {len(numbers) - MOST_PLANS} more")
         wide = max(map(len, lines)) * 12 * CHARACTER
@@ -382,33 +389,63 @@ class _Scale:
     y: Callable[[float], float]
     marks: list[float]
     logarithmic: bool
+    highest: float
+
+    def inside(self, points: Sequence[Point]) -> list[Point]:
+        """In pixels, from where the curve comes down to the highest value that is shown."""
+        out: list[Point] = []
+        for i, (x, value) in enumerate(points):
+            if value > self.highest:
+                if not out and i + 1 < len(points) and points[i + 1][1] <= self.highest:
+                    (x1, next_value) = points[i + 1]
+                    share = (value - self.highest) / (value - next_value)
+                    out.append((x + share * (x1 - x), self.y(self.highest)))
+                continue
+            out.append((x, self.y(value)))
+        return out
 
 
-def _scale(values: Sequence[float], top: float, bottom: float) -> _Scale:
-    """Logarithmic where the largest value is more than three times the smallest."""
+# Above so many times the loss that counts, a curve tells nothing: all runs fall alike there.
+WORTH_SEEING = 2.5
+
+
+def _scale(values: Sequence[float], target: float | None, top: float, bottom: float) -> _Scale:
+    """Logarithmic where the largest value is more than twice the smallest. The first drop, far above
+    the loss that counts, is cut off."""
     low, high = min(values), max(values)
-    if low > 0 and high / low > 3:
-        low, high = low / 1.12, high * 1.05
+    if target is not None and 0 < target * WORTH_SEEING < high and low > 0:
+        high = target * WORTH_SEEING
+    if low > 0 and high / low > 2:
+        low, high = low / 1.22, high * 1.02
         marks = [
             digit * 10.0**decade
             for decade in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-            for digit in (
-                (1, 2, 3, 5, 7) if high / low < 20 else (1, 3) if high / low < 1e3 else (1,)
-            )
+            for digit in _digits(high / low)
         ]
         span = math.log(high / low)
         return _Scale(
             lambda value: bottom - (bottom - top) * math.log(max(value, low) / low) / span,
             [mark for mark in marks if low <= mark <= high],
             True,
+            high,
         )
     spare = 0.08 * (high - low) or 0.5 * abs(high) or 1.0
     low, high = low - 2 * spare, high + spare
     step = _nice((high - low) / 6)
     marks = [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
     return _Scale(
-        lambda value: bottom - (bottom - top) * (value - low) / (high - low), marks, False
+        lambda value: bottom - (bottom - top) * (value - low) / (high - low),
+        marks,
+        False,
+        high,
     )
+
+
+def _digits(ratio: float) -> tuple[float, ...]:
+    """Marks in a decade of a logarithmic axis."""
+    if ratio < 6:
+        return (1, 1.5, 2, 3, 4, 5, 6, 8)
+    return (1, 2, 3, 5, 7) if ratio < 20 else (1, 3) if ratio < 1e3 else (1,)
 
 
 def _rate_scale(rates: Sequence[float]) -> Callable[[float], float]:

@@ -54,6 +54,24 @@ def label(plan: str) -> str:
     return f"{rhythm}, {name}"
 
 
+def words(plan: str) -> str:
+    """In words for people who do not know plans: what is sent, how often, and when it lands.
+    "all gradients, every step"; "top 10 % of updates, every 4 steps, landing 2 steps later"."""
+    parts = _parts(plan)
+    percent = parts.get("density", "100%").removesuffix("%")
+    kind = "updates" if parts.get("kind") == "updates" else "gradients"
+    amount = (
+        f"all {kind}"
+        if parts.get("scheme") == "dense" or percent == "100"
+        else f"top {percent} % of {kind}"
+    )
+    every, late = parts.get("every", "1"), parts.get("late", "0")
+    rhythm = "every step" if every == "1" else f"every {every} steps"
+    if late == "0":
+        return f"{amount}, {rhythm}"
+    return f"{amount}, {rhythm}, landing {late} step{'' if late == '1' else 's'} later"
+
+
 def _parts(plan: str) -> dict[str, str]:
     """`kind`, `scheme`, and every key with its value."""
     parts: dict[str, str] = {}
