@@ -82,8 +82,8 @@ std::string sentence(const Change& change) {
   std::string text =
       fmt::format("{}: {}", cause_words(change),
                   change.before ? difference(*change.before, change.after) : label(change.after));
-  if (change.origin.goal && label(*change.origin.goal) != label(change.after))
-    text += fmt::format(", on the way to {}", label(*change.origin.goal));
+  if (change.origin.goal && amount(*change.origin.goal) != amount(change.after))
+    text += fmt::format(", on the way to {}", amount(*change.origin.goal));
   if (change.after_full_exchange) text += ", after one full exchange";
   return text;
 }

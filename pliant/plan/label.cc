@@ -19,14 +19,6 @@ std::string percent_of(const Plan& plan) {
   return text + " %";
 }
 
-std::string amount(const Plan& plan) {
-  if (plan.scheme == Scheme::kDense) return "dense";
-  const std::string top = plan.density == 1 ? "all" : fmt::format("top {}", percent_of(plan));
-  if (plan.scheme == Scheme::kUnion) return top;
-  if (plan.scheme == Scheme::kSrs) return fmt::format("{} (srs)", top);
-  return fmt::format("{} (shared/{})", top, to_string(plan.leader));
-}
-
 std::vector<std::string> words_of(const Plan& plan) {
   std::istringstream text(to_string(plan));
   std::vector<std::string> words;
@@ -44,13 +36,36 @@ std::string words_without(const Plan& plan, const Plan& other) {
   return words.empty() ? "the usual parts" : fmt::format("{}", fmt::join(words, " "));
 }
 
-bool only_density_differs(const Plan& a, const Plan& b) {
-  return a.kind == b.kind && a.every == b.every && a.late == b.late && a.scheme == b.scheme &&
-         a.leader == b.leader && a.scheme != Scheme::kDense && a.density != b.density &&
-         a.density < 1 && b.density < 1;
+// Of plans of one kind: the parts in which they differ, first those of `after`, then of `before`.
+struct Parts {
+  std::vector<std::string> after, before;
+  void add(std::string new_part, std::string old_part) {
+    if (new_part == old_part) return;
+    after.push_back(std::move(new_part));
+    before.push_back(std::move(old_part));
+  }
+};
+
+Parts parts_that_differ(const Plan& before, const Plan& after) {
+  Parts parts;
+  parts.add(fmt::format("every {}", after.every), fmt::format("every {}", before.every));
+  parts.add(fmt::format("late {}", after.late), fmt::format("late {}", before.late));
+  const bool both_top = before.scheme == after.scheme && before.leader == after.leader &&
+                        after.scheme != Scheme::kDense && before.density < 1 && after.density < 1;
+  const bool only_density = both_top && parts.after.empty() && before.density != after.density;
+  parts.add(amount(after), only_density ? percent_of(before) : amount(before));
+  return parts;
 }
 
 }  // namespace
+
+std::string amount(const Plan& plan) {
+  if (plan.scheme == Scheme::kDense) return "dense";
+  const std::string top = plan.density == 1 ? "all" : fmt::format("top {}", percent_of(plan));
+  if (plan.scheme == Scheme::kUnion) return top;
+  if (plan.scheme == Scheme::kSrs) return fmt::format("{} (srs)", top);
+  return fmt::format("{} (shared/{})", top, to_string(plan.leader));
+}
 
 std::string label(const Plan& plan) {
   if (plan.kind == Kind::kGradients) return amount(plan);
@@ -61,10 +76,12 @@ std::string label(const Plan& plan) {
 }
 
 std::string difference(const Plan& before, const Plan& after) {
-  if (only_density_differs(before, after))
-    return fmt::format("{} instead of {}", label(after), percent_of(before));
-  if (label(before) != label(after))
+  if (before.kind != after.kind)
     return fmt::format("{} instead of {}", label(after), label(before));
+  const Parts parts = parts_that_differ(before, after);
+  if (!parts.after.empty())
+    return fmt::format("{} instead of {}", fmt::join(parts.after, ", "),
+                       fmt::join(parts.before, ", "));
   return fmt::format("{}: {} instead of {}", label(after), words_without(after, before),
                      words_without(before, after));
 }

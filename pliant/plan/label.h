@@ -12,8 +12,12 @@ namespace pliant::plan {
 // "dense", "top 10 %", "all (srs)" at 100 %, "updates every 4, late 2, top 1 %".
 [[nodiscard]] std::string label(const Plan& plan);
 
-// What is new in `after`: "top 10 % instead of 20 %", "updates, top 1 % instead of dense". Plans
-// with the same label are told apart by the parts that differ: "values=int8 instead of values=f32".
+// What is sent: "dense", "top 10 %", "top 1 % (srs)".
+[[nodiscard]] std::string amount(const Plan& plan);
+
+// What is new in `after`: "top 10 % instead of 20 %", "every 4, late 2 instead of every 2, late 1",
+// "updates, top 1 % instead of dense". Plans with the same label are told apart by words of their
+// text: "values=int8 instead of values=f32".
 [[nodiscard]] std::string difference(const Plan& before, const Plan& after);
 
 }  // namespace pliant::plan

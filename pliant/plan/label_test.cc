@@ -31,6 +31,11 @@ TEST(Difference, NamesTheNewPlanAndTheOldOne) {
             "top 10 % instead of all");
   EXPECT_EQ(difference_of("gradients dense", "updates every=4 late=0 union density=1%"),
             "updates every 4, top 1 % instead of dense");
+  EXPECT_EQ(difference_of("updates every=2 late=1 union density=3%",
+                          "updates every=4 late=2 union density=3%"),
+            "every 4, late 2 instead of every 2, late 1");
+  EXPECT_EQ(difference_of("updates every=2 late=1 dense", "updates every=4 late=1 srs density=3%"),
+            "every 4, top 3 % (srs) instead of every 2, dense");
   EXPECT_EQ(difference_of("gradients union density=1%", "gradients srs density=1%"),
             "top 1 % (srs) instead of top 1 %");
 }

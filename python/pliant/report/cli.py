@@ -181,7 +181,9 @@ def _printed(options: argparse.Namespace, figures: list[Figures], comparison: Co
     return "\n".join(
         sentences
         + [
-            f"{each.name}: {verdict.of_run(each)}" if len(figures) > 1 else verdict.of_run(each)
+            f"{each.name}: {verdict.of_run(each, compared=True)}"
+            if len(figures) > 1
+            else verdict.of_run(each)
             for each in figures
         ]
     )

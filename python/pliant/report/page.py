@@ -150,7 +150,7 @@ def _verdict(figures: Sequence[Figures], comparison: Comparison) -> str:
         )
         facts = f"{formatting.count(each.steps, 'step')}, {formatting.count(each.world, 'rank')}, {formatting.duration(each.seconds)}"
         paragraphs.append(
-            f'<p><span class="run">{swatch}{html.escape(formatting.short(each.name, 80))}: {facts}</span>{html.escape(verdict.of_run(each))}</p>'
+            f'<p><span class="run">{swatch}{html.escape(formatting.short(each.name, 80))}: {facts}</span>{html.escape(verdict.of_run(each, compared=len(figures) > 1))}</p>'
         )
     return f'<div class="verdict">{"".join(paragraphs)}</div>'
 

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
+from pliant.report import verdict
 from pliant.report.figures import Figures
 from pliant.runlog import Candidate, Decision, Header, RunLog, plan_text
 from pliant.tools import formatting
@@ -33,11 +34,11 @@ def rows(figures: Figures) -> dict[str, str]:
         "dense would have taken": formatting.duration(figures.dense_step_time)
         if figures.speed_up
         else "-",
-        "less time than dense": formatting.times_range(*figures.speed_up)
+        "less time than dense": "-"
+        if not figures.steps or verdict.plainly_dense(figures)
+        else formatting.times_range(*figures.speed_up)
         if figures.speed_up
-        else "not known well enough"
-        if figures.steps
-        else "-",
+        else "not known well enough",
         "plans by share of steps": ", ".join(
             f"{each.plan} ({formatting.percent(each.share)})" for each in figures.plans[:4]
         )

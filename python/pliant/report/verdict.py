@@ -12,15 +12,18 @@ from pliant.tools import formatting
 ALIKE = 0.05
 
 
-def of_run(figures: Figures) -> str:
+def of_run(figures: Figures, *, compared: bool = False) -> str:
     """For example: 3.1 to 3.6x less time per step than dense would have taken; 71 % of steps used
-    top 1 %; prediction error 6 %."""
+    top 1 %; prediction error 6 %. compared: another run stands beside it, so it need not be said
+    that little is known of dense."""
     if not figures.steps:
         parts = ["No step was logged"]
-    elif _plainly_dense(figures):
+    elif plainly_dense(figures):
         parts = [against_dense(figures)]
     else:
-        parts = [against_dense(figures)]
+        per_step = f"{formatting.duration(figures.step_time)} per step"
+        unknown = compared and figures.speed_up is None
+        parts = [per_step if unknown else against_dense(figures)]
         top = figures.plans[0]
         parts.append(f"{formatting.percent(top.share)} of steps used {top.plan}")
         parts.append(
@@ -32,13 +35,13 @@ def of_run(figures: Figures) -> str:
     return f"{sentence} {ending}" if (ending := _ending(figures)) else sentence
 
 
-def _plainly_dense(figures: Figures) -> bool:
+def plainly_dense(figures: Figures) -> bool:
     """Nothing to compare with: it is the yardstick."""
     return [each.plan for each in figures.plans] == ["dense"]
 
 
 def against_dense(figures: Figures) -> str:
-    if _plainly_dense(figures):
+    if plainly_dense(figures):
         return f"{formatting.duration(figures.step_time)} per step, all of them dense"
     if figures.speed_up is None:
         return f"{formatting.duration(figures.step_time)} per step; too little is known to say what dense would have taken"
