@@ -2,7 +2,7 @@
 # The two commands: `make demo` and `make test`. Everything they need they set up.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build release smpi test test-all test-rest test-training test-sanitizers test-smpi demo bench evidence evidence-quick format lint clean
+.PHONY: help setup build release smpi test test-all test-rest test-training test-sanitizers test-smpi demo demo-chart bench evidence evidence-quick format lint clean
 
 # Where ccache is installed, presets and checkouts share what they compiled.
 ifneq ($(shell command -v ccache),)
@@ -61,6 +61,9 @@ release smpi: setup
 
 demo: release  ## train a CNN on 4 emulated hosts while the network changes: plain DDP, then Pliant
 	@PYTHONPATH=build/release/python .venv/bin/python -m pliant demo --out build/demo
+
+demo-chart: demo  ## the same, and its chart becomes the one in the documentation
+	cp build/demo/chart.svg docs/images/demo.svg
 
 # A benchmark is bench/NAME.py: it prints its table and writes build/bench/NAME.json.
 BENCHMARKS := $(patsubst bench/%.py,bench-%,$(filter-out bench/figures.py bench/pace.py bench/pliant_bench.py bench/training.py,$(wildcard bench/*.py)))

@@ -137,11 +137,13 @@ class Decider {
     out_.choice = *state_.in_force;
     out_.reason =
         trial_ended ? "the trial is over" : "no input has moved since the last evaluation";
+    if (trial_ended) out_.origin.cause = Cause::kTrialOver;
     return std::move(out_);
   }
 
   void note_evaluation(const Evaluation& evaluation, const Prediction& goal) {
     out_.evaluated = true;
+    out_.origin.link = model::worst_link(inputs_.model.world);
     out_.inputs = describe(inputs_.model);
     out_.candidates = static_cast<int>(evaluation.all().size());
     state_.goal = goal.plan;
@@ -156,7 +158,7 @@ class Decider {
   }
 
   void start(const Prediction& target, const Prediction& goal) {
-    switch_to(target);
+    switch_to(target, goal, Cause::kFirst);
     state_.hysteresis.switched = -1;  // the first plan is a guess: hysteresis does not protect it
     out_.reason = fmt::format("first decision: {} of {} plans, with {}",
                               options_.policy == Policy::kKnee ? "the knee" : "the best",
@@ -195,7 +197,13 @@ class Decider {
         inputs_.changed ? "the network changed, and " : "", to_string(target.plan),
         target.speed() / now.speed(), to_string(now.plan), pliant::to_string(target.step),
         target.efficiency, pliant::to_string(now.step), now.efficiency);
-    switch_to(target);
+    out_.origin.speed_up = target.speed() / now.speed();
+    switch_to(target, goal, cause_of_switch(warm_up_ends));
+  }
+
+  [[nodiscard]] Cause cause_of_switch(bool warm_up_ends) const {
+    if (warm_up_ends) return Cause::kWarmUpOver;
+    return inputs_.changed ? Cause::kNetwork : Cause::kFaster;
   }
 
   struct Advantage {
@@ -234,7 +242,9 @@ class Decider {
                : "timings vary too much to tell";
   }
 
-  void switch_to(const Prediction& target) {
+  void switch_to(const Prediction& target, const Prediction& goal, Cause cause) {
+    out_.origin.cause = cause;
+    if (target.plan != goal.plan) out_.origin.goal = goal.plan;
     if (state_.in_force)
       state_.ramp.note_switch(state_.in_force->density, target.plan.density, options_,
                               inputs_.step);
@@ -253,6 +263,7 @@ class Decider {
     const Plan& plan = trial->prediction.plan;
     state_.trials.after_trial = std::exchange(*state_.in_force, plan);
     out_.changed = out_.trial = true;
+    out_.origin.cause = Cause::kTrial;
     out_.chosen = trial->prediction;
     out_.reason =
         fmt::format("trying {} for one exchange: its time was not measured {}", to_string(plan),

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "pliant/control/change.h"
 #include "pliant/model/predict.h"
 
 namespace pliant::control {
@@ -24,7 +25,8 @@ struct Decision {
   plan::Plan choice = {};
   bool changed = false;
   bool trial = false;       // for one exchange only
-  std::string reason = {};  // one sentence
+  std::string reason = {};  // one sentence with whole plans and predictions
+  Origin origin = {};       // what the short sentence is made of
 };
 
 // One line for the choice and one for the reason; with `details` also the front, a line each.

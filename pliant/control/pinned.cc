@@ -39,11 +39,14 @@ PinnedPlan::Now PinnedPlan::at(std::uint64_t round) const {
   const auto steps =
       static_cast<std::uint64_t>(plan_.kind == plan::Kind::kUpdates ? plan_.every : 1);
   const auto before = scheduled_warm_up(plan_, warm_up_, warm_up_steps_, round * steps);
-  if (!before) return {plan_, reason_};
+  if (!before) return {plan_, reason_, Cause::kPinned};
   if (before->scheme == plan::Scheme::kDense)
-    return {*before, fmt::format("warm-up: dense for the first {} steps", warm_up_steps_)};
-  return {*before, fmt::format("warm-up: density falls to {} within {} steps",
-                               plan::density_text(plan_.density), warm_up_steps_)};
+    return {*before, fmt::format("warm-up: dense for the first {} steps", warm_up_steps_),
+            Cause::kWarmUp};
+  return {*before,
+          fmt::format("warm-up: density falls to {} within {} steps",
+                      plan::density_text(plan_.density), warm_up_steps_),
+          Cause::kWarmUp};
 }
 
 }  // namespace pliant::control

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "pliant/control/change.h"
 #include "pliant/control/options.h"
 
 namespace pliant::control {
@@ -20,6 +21,7 @@ class PinnedPlan {
   struct Now {
     plan::Plan plan;
     std::string reason;  // one sentence
+    Cause cause;         // pinned, or warm-up
   };
   [[nodiscard]] Now at(std::uint64_t round) const;
 

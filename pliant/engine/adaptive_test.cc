@@ -114,7 +114,7 @@ TEST(Adaptive, EnginesNeverRunTwoPlansAtOnce) {
           }
         }
         engine.step({parameters});
-        chronicle.compare(engine.summary().steps, to_string(engine.plan()));
+        chronicle.compare(engine.summary().rounds, to_string(engine.plan()));
       }
       if (engine.kind() == plan::Kind::kUpdates) engine.settle({parameters});
     });
@@ -199,7 +199,7 @@ void live(const Life& life, int rank, Communicators communicators, Chronicle& ch
       for (auto& tensor : tensors) tensor[random() % tensor.size()] += 0.01F;
     }
     engine.step({parameters});
-    chronicle.compare(engine.summary().steps, to_string(engine.plan()));
+    chronicle.compare(engine.summary().rounds, to_string(engine.plan()));
   }
   if (engine.kind() == plan::Kind::kUpdates) engine.settle({parameters});
 }

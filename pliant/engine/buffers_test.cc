@@ -35,8 +35,8 @@ class Worker {
 
   // As many as the engine takes to exchange once.
   void train_until_exchange() {
-    const auto before = engine_.summary().steps;
-    while (engine_.summary().steps == before) {
+    const auto before = engine_.summary().rounds;
+    while (engine_.summary().rounds == before) {
       for (float& value : parameter_) value += 0.01F * static_cast<float>(rank_ + 1);
       (void)engine_.step(model());
     }

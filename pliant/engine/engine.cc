@@ -159,10 +159,11 @@ Summary Engine::summary() const {
   const Parts& parts = *parts_;
   Summary summary{.plan = to_string(plan()),
                   .epoch = parts.rounds.plan_version(),
-                  .steps = parts.rounds.number(),
-                  .own_steps = parts.own_steps.completed,
+                  .rounds = parts.rounds.number(),
+                  .steps = parts.services.observer.begun(),
                   .lengthening = updates_.step_scale(),
-                  .decisions = parts.rounds.decisions()};
+                  .decisions = parts.rounds.decisions(),
+                  .reasons = parts.rounds.reasons()};
   parts.services.tallies.write(summary);
   const agree::Records::Total control = parts.services.records->total();
   summary.control_sent = control.sent;

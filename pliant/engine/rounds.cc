@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "pliant/common/errors.h"
+#include "pliant/control/change.h"
 
 namespace pliant::engine {
 namespace {
@@ -80,21 +81,45 @@ void Rounds::adopt(const plan::Plan& plan, const planner::Choice& choice, plan::
   plans_[number_] = plan;
   // A plan of gradients is put in force before its step begins, one of updates within a step.
   using From = runlog::Observer::From;
-  services_.observer.decided(number_, version_of(plan), plan, choice,
-                             kind == plan::Kind::kGradients ? From::kNextStep : From::kThisStep);
+  announce(plan, choice, kind == plan::Kind::kGradients ? From::kNextStep : From::kThisStep);
   ahead_.reset();
   if (plan_ == plan) return;
   version_ = version_of(plan);
   plan_ = plan;
-  decisions_.push_back(fmt::format("step {}: {} ({})", number_, to_string(plan), choice.reason));
-  services_.say(Severity::kInfo, decisions_.back());
-  if (decisions_.size() > kDecisionsKept) decisions_.pop_front();
+  told_.push_back({fmt::format("step {}: {}", news_.step, news_.brief),
+                   fmt::format("step {}: {} ({})", news_.step, to_string(plan), choice.reason)});
+  services_.say(Severity::kInfo, told_.back().brief);
+  services_.say(Severity::kDebug, told_.back().full);
+  if (told_.size() > kDecisionsKept) told_.pop_front();
+}
+
+void Rounds::announce(const plan::Plan& plan, const planner::Choice& choice,
+                      runlog::Observer::From from) {
+  if (news_.plan != plan) {
+    const bool flush = plan.kind != choice.plan.kind;
+    control::Change change{.before = news_.plan,
+                           .link_before = news_.link,
+                           .after = flush ? choice.plan : plan,
+                           .origin = choice.origin,
+                           .after_full_exchange = flush};
+    if (news_.was_flush) change.origin.cause = control::Cause::kNewKind;
+    // The first plan is chosen for a guess of the network, not for a measured one.
+    const bool measured = choice.origin.link && choice.origin.cause != control::Cause::kFirst;
+    news_ = {.plan = plan,
+             .link = measured ? choice.origin.link : news_.link,
+             .was_flush = flush,
+             .round = number_,
+             .step = services_.observer.step_of(from),
+             .brief = sentence(change)};
+  }
+  services_.observer.decided(
+      number_, version_of(plan), plan, choice, from,
+      news_.round == number_ ? news_.brief : control::sentence({.before = plan, .after = plan}));
 }
 
 plan::Plan Rounds::choose_ahead() {
   const planner::Choice choice = choose();
-  services_.observer.decided(number_, version_of(choice.plan), choice.plan, choice,
-                             runlog::Observer::From::kNextStep);
+  announce(choice.plan, choice, runlog::Observer::From::kNextStep);
   ahead_ = choice.plan;
   return choice.plan;
 }
@@ -102,7 +127,15 @@ plan::Plan Rounds::choose_ahead() {
 plan::Plan Rounds::plan() const { return plan_ ? *plan_ : planner_->choose(number_).plan; }
 
 std::vector<std::string> Rounds::decisions() const {
-  return {decisions_.begin(), decisions_.end()};
+  std::vector<std::string> out;
+  for (const Told& told : told_) out.push_back(told.brief);
+  return out;
+}
+
+std::vector<std::string> Rounds::reasons() const {
+  std::vector<std::string> out;
+  for (const Told& told : told_) out.push_back(told.full);
+  return out;
 }
 
 std::vector<int> Rounds::not_settled() {
@@ -132,6 +165,7 @@ void Rounds::restore(const State& state) {
   version_ = state.epoch;
   if (!state.policy.empty()) planner_->restore(state.policy);
   if (!state.plan.empty()) plan_ = plan::parse_plan(state.plan, "the plan in the state");
+  news_ = {.plan = plan_};
 }
 
 void Rounds::report_the_rest() {

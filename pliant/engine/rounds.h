@@ -57,7 +57,9 @@ class Rounds {
 
   [[nodiscard]] plan::Plan plan() const;  // in force
   [[nodiscard]] std::uint32_t plan_version() const { return version_; }
-  [[nodiscard]] std::vector<std::string> decisions() const;  // the last few, oldest first
+  // The last few, oldest first: short sentences, and whole plans with long reasons.
+  [[nodiscard]] std::vector<std::string> decisions() const;
+  [[nodiscard]] std::vector<std::string> reasons() const;
   [[nodiscard]] bool buffers_are_still() const { return checks_.buffers_are_still(); }
 
   // The same on all ranks; goes to the planner together with the round's records.
@@ -74,6 +76,21 @@ class Rounds {
   [[nodiscard]] planner::Choice choose();
   void take_in(std::uint64_t until);  // the records of all rounds before `until`
   void adopt(const plan::Plan& plan, const planner::Choice& choice, plan::Kind kind);
+  // Reports the choice to the run log. A change of plan gets its sentence when it is first seen.
+  void announce(const plan::Plan& plan, const planner::Choice& choice, runlog::Observer::From from);
+
+  // The last change of the plan, in words.
+  struct News {
+    std::optional<plan::Plan> plan;  // that it changed to
+    std::optional<plan::Link> link;  // as measured then
+    bool was_flush = false;
+    std::uint64_t round = 0;
+    std::uint64_t step = 0;  // of this rank, as in the run log
+    std::string brief;
+  };
+  struct Told {
+    std::string brief, full;
+  };
 
   Services& services_;
   const Options& options_;
@@ -86,7 +103,8 @@ class Rounds {
   std::uint64_t taken_ = 0;                    // records of earlier rounds have been taken in
   std::map<std::uint64_t, plan::Plan> plans_;  // of rounds whose records are to come
   std::map<std::uint64_t, planner::Result> results_;  // of the same rounds
-  std::deque<std::string> decisions_;
+  News news_;
+  std::deque<Told> told_;
 };
 
 }  // namespace pliant::engine

@@ -96,6 +96,17 @@ Summary train(Engine& engine, int rank) {
   return engine.summary();
 }
 
+// The last changes of plan as the summary writes them.
+std::vector<std::string> last_changes(const std::vector<json>& lines, std::size_t count) {
+  std::vector<std::string> out;
+  for (const json& line : lines) {
+    if (line["type"] == "decision" && line["changed"].get<bool>())
+      out.push_back("step " + std::to_string(line["step"].get<int>()) + ": " +
+                    line["short"].get<std::string>());
+  }
+  return {out.end() - static_cast<std::ptrdiff_t>(std::min(count, out.size())), out.end()};
+}
+
 TEST_F(EngineLogTest, EveryStepHasALineAndBytesAddUp) {
   for (const int lanes : {0, 2}) {
     for (const std::string plan :
@@ -129,6 +140,8 @@ TEST_F(EngineLogTest, EveryStepHasALineAndBytesAddUp) {
           bytes += line["bytes"].get<std::int64_t>();
           control += line["control_bytes"].get<std::int64_t>();
         }
+        EXPECT_EQ(summary.steps, static_cast<std::uint64_t>(kSteps));
+        EXPECT_EQ(last_changes(lines, summary.decisions.size()), summary.decisions);
         EXPECT_EQ(control, summary.control_sent.value);
         EXPECT_EQ(bytes + control, summary.sent.value);
         EXPECT_EQ(lines.back()["summary"]["bytes"].get<std::int64_t>(), bytes);

@@ -22,9 +22,9 @@ struct Memory {
 
 struct Summary {
   std::string plan;
-  std::uint32_t epoch = 0;      // plan version
-  std::uint64_t steps = 0;      // rounds; gradients: steps averaged; updates: exchanges begun
-  std::uint64_t own_steps = 0;  // updates: steps of this rank's optimizer since the base was taken
+  std::uint32_t epoch = 0;   // plan version
+  std::uint64_t rounds = 0;  // that all ranks count; those of a restored state included
+  std::uint64_t steps = 0;   // of training that this rank began in this engine, of either kind
   std::uint64_t exchanges = 0;
   std::uint64_t voids = 0;
   Bytes sent;                   // by this rank
@@ -37,7 +37,8 @@ struct Summary {
   double lengthening = 1;  // Updates::step_scale()
   Memory memory;
   std::string network;                 // as measured, for people; empty before the first timing
-  std::vector<std::string> decisions;  // the last few, oldest first
+  std::vector<std::string> decisions;  // the last few changes of plan, oldest first, in short
+  std::vector<std::string> reasons;    // of the same: whole plans and long reasons
 };
 
 // Averages over exchanges, the last ones counting most (common_share.h).

@@ -56,7 +56,7 @@ class Updates {
   enum class Settling : std::uint8_t { kNo, kYes };
   Exchanged exchange(const ModelTensors& model, Settling settling);
   bool exchange_until_all_are_here(const ModelTensors& model, Patience patience);
-  class Roll;  // of the ranks that have come to a collective call
+  class Roll;                            // of the ranks that have come to a collective call
   bool land(const ModelTensors& model);  // returns whether the exchange was void
   void land_all(const ModelTensors& model);
   [[nodiscard]] bool has_base() const;

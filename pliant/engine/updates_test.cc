@@ -190,7 +190,7 @@ TEST(Updates, LoseNothingThroughSwitchesOfPlanAndKind) {
             const double now =
                 table.total(rank, sum(worker.parameters) + sum(engine.state().residual));
             EXPECT_NEAR(now, expected, 0.05) << "step " << step;
-            if (stepped.landed) bases.compare(engine.summary().steps, engine.updates().base());
+            if (stepped.landed) bases.compare(engine.summary().rounds, engine.updates().base());
           } else {
             expected = table.total(rank, sum(worker.parameters));
             const auto all = table.all(rank, sum(worker.parameters));

@@ -232,12 +232,20 @@ std::vector<Word> split(std::string_view text) {
   return words;
 }
 
-// "; did you mean 'ring'? Allowed: backend, ring, ..."
-std::string hint(std::string_view typed, std::span<const std::string> allowed) {
+// " (did you mean 'ring'?)", or nothing.
+std::string guess(std::string_view typed, std::span<const std::string> allowed) {
   const auto near = nearest_word(typed, allowed);
-  return fmt::format("{}; allowed: {}", near ? fmt::format(" (did you mean '{}'?)", *near) : "",
-                     fmt::join(allowed, ", "));
+  return near ? fmt::format(" (did you mean '{}'?)", *near) : "";
 }
+
+std::string hint(std::string_view typed, std::span<const std::string> allowed) {
+  return fmt::format("{}; allowed: {}", guess(typed, allowed), fmt::join(allowed, ", "));
+}
+
+// What people choose; schedules and codes follow from the network unless somebody pins them.
+constexpr std::string_view kUsualWords =
+    "gradients or updates; dense, union, shared or srs; density=1%, every=4, late=1, values=int8. "
+    "docs/plans.md has all of them";
 
 // A value without its key ("ring", "1%"): the keys it may belong to, written out.
 std::vector<std::string> with_keys(std::string_view value) {
@@ -263,7 +271,8 @@ std::string unknown_word(std::string_view word) {
     return fmt::format("'{0}' needs a value: {0}={1}", word, fmt::join(key->allowed, "|"));
   std::vector<std::string> allowed = bare_words();
   std::ranges::move(key_names(), std::back_inserter(allowed));
-  return fmt::format("unknown word '{}'{}", word, hint(word, allowed));
+  return fmt::format("unknown word '{}'{}; a plan is 'auto' or some of: {}", word,
+                     guess(word, allowed), kUsualWords);
 }
 
 // A pin set twice is an error even if both say the same: one of them is not what was meant.
@@ -278,7 +287,8 @@ std::string pin_once(std::optional<T>& pin, T value, std::string_view noun) {
 std::string take_key(Pins& pins, std::string_view name, std::string_view value) {
   const auto key = std::ranges::find(keys(), name, &Key::name);
   if (key == keys().end())
-    return fmt::format("unknown key '{}='{}", name, hint(std::string(name) + "=", key_names()));
+    return fmt::format("unknown key '{}='{}; the usual words: {}", name,
+                       guess(std::string(name) + "=", key_names()), kUsualWords);
   if (key->pinned(pins))
     return fmt::format("a second {0}=; it is {0}={1} already", name, key->print(pins));
   try {

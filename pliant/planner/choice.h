@@ -17,6 +17,7 @@ struct Choice {
   plan::Plan plan;
   std::string reason;      // one sentence
   Seconds predicted = {};  // exchange time; 0 if nothing was predicted
+  control::Origin origin = {};
   std::shared_ptr<const control::Decision> decision = nullptr;  // null if the plan is pinned
 };
 

@@ -58,8 +58,8 @@ Choice Planner::choose(std::uint64_t round) {
   if (history_.begin(round) == PlanHistory::Begun::kAgain) front_due_ = round;
   state_.steps += history_.steps_of_last();
   if (pinned_) {
-    auto [plan, reason] = pinned_->at(round);
-    last_ = Choice{.plan = plan, .reason = std::move(reason)};
+    auto [plan, reason, cause] = pinned_->at(round);
+    last_ = Choice{.plan = plan, .reason = std::move(reason), .origin = {.cause = cause}};
   } else {
     last_ = decide(round);
   }
@@ -82,6 +82,7 @@ Choice Planner::decide(std::uint64_t round) {
   return {.plan = decision->choice,
           .reason = decision->reason,
           .predicted = decision->chosen ? decision->chosen->exchange : Seconds{},
+          .origin = decision->origin,
           .decision = decision};
 }
 

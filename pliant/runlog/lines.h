@@ -63,7 +63,8 @@ struct LogDecision {
   std::uint32_t epoch = 0;
   plan::Plan plan;
   std::optional<plan::Plan> from;
-  std::string reason;
+  std::string brief;                           // the short sentence
+  std::string reason;                          // the long one
   const control::Decision* details = nullptr;  // null if nothing was predicted
 };
 

@@ -25,14 +25,14 @@ StepLines::Write Observer::writer() {
   };
 }
 
-std::uint64_t Observer::begun() const {
-  const std::lock_guard lock(mutex_);
-  return lines_.begun();
-}
-
 std::uint64_t Observer::last_begun() const { return std::max<std::uint64_t>(begun(), 1) - 1; }
 
+std::uint64_t Observer::step_of(From from) const {
+  return from == From::kThisStep ? last_begun() : begun();
+}
+
 void Observer::begin_step(Seconds at, const plan::Plan& plan, std::uint32_t plan_version) {
+  ++begun_;
   with_lines([&](StepLines& lines) {
     lines.begin(at, plan, plan_version);
     lines.write_complete(writer());
@@ -81,18 +81,19 @@ void Observer::sent_beside(Bytes bytes) {
 }
 
 void Observer::decided(std::uint64_t round, std::uint32_t plan_version, const plan::Plan& plan,
-                       const planner::Choice& choice, From from) {
+                       const planner::Choice& choice, From from, std::string_view brief) {
   if (!on_) return;
   const bool again = std::exchange(announced_round_, round) == round;
   const bool has_front = choice.decision != nullptr && !choice.decision->front.empty();
   if (announced_ == plan && (again || !has_front)) return;
   const auto before = std::exchange(announced_, plan);
   if (log_ == nullptr) return;
-  log_->write(LogDecision{.step = from == From::kThisStep ? last_begun() : begun(),
+  log_->write(LogDecision{.step = step_of(from),
                           .round = round,
                           .epoch = plan_version,
                           .plan = plan,
                           .from = before,
+                          .brief = std::string(brief),
                           .reason = choice.reason,
                           .details = choice.decision.get()});
 }

@@ -7,6 +7,7 @@
 // engine reports without asking who listens. Any thread may call.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -47,9 +48,13 @@ class Observer {
 
   // -- a decision --
   enum class From : std::uint8_t { kNextStep, kThisStep };  // the first step it is about
-  // Written once for each round, and only if the plan changed or there is a front to show.
+  // Written once for each round, and only if the plan changed or there is a front to show. `brief`:
+  // the short sentence about it.
   void decided(std::uint64_t round, std::uint32_t plan_version, const plan::Plan& plan,
-               const planner::Choice& choice, From from);
+               const planner::Choice& choice, From from, std::string_view brief);
+  [[nodiscard]] std::uint64_t step_of(From from) const;
+  // Steps of training that have begun, also if nobody listens.
+  [[nodiscard]] std::uint64_t begun() const { return begun_; }
 
   // -- the energy of a sample of entries; 0 if nobody listens --
   [[nodiscard]] double sample(std::span<const float> values, std::size_t model_entries) const;
@@ -75,10 +80,10 @@ class Observer {
   template <typename Do>
   void with_lines(Do act);  // locked; does nothing if nobody listens
   [[nodiscard]] StepLines::Write writer();
-  [[nodiscard]] std::uint64_t begun() const;
   [[nodiscard]] std::uint64_t last_begun() const;
 
   bool on_ = false;  // somebody listens
+  std::atomic<std::uint64_t> begun_ = 0;
   std::unique_ptr<RunLog> log_;
   mutable std::mutex mutex_;
   StepLines lines_;

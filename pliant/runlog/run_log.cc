@@ -191,6 +191,7 @@ void RunLog::write(const LogDecision& decision) {
   const control::Decision nothing;
   const control::Decision& details = decision.details != nullptr ? *decision.details : nothing;
   out.put("trial", details.trial)
+      .put("short", decision.brief)
       .put("reason", decision.reason)
       .put("inputs", details.inputs)
       .put("candidates", details.candidates);

@@ -123,9 +123,9 @@ TEST_F(RunLogTest, EveryKindOfLineHasTheKeysOfTheDocument) {
   control::Decision details{
       .inputs = "2 ranks", .candidates = 7, .front = {{}}, .chosen = model::Prediction{}};
   log->write(LogDecision{.step = 4, .reason = "because", .details = &details});
-  EXPECT_EQ(keys(last()),
-            (std::set<std::string>{"type", "t", "step", "round", "epoch", "plan", "from", "changed",
-                                   "trial", "reason", "inputs", "candidates", "front", "chosen"}));
+  EXPECT_EQ(keys(last()), (std::set<std::string>{"type", "t", "step", "round", "epoch", "plan",
+                                                 "from", "changed", "trial", "short", "reason",
+                                                 "inputs", "candidates", "front", "chosen"}));
   EXPECT_EQ(keys(last()["front"][0]),
             (std::set<std::string>{"plan", "step", "exchange", "exposed", "efficiency", "updated",
                                    "gain", "bytes"}));

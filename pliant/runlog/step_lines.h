@@ -45,7 +45,6 @@ class StepLines {
   void write_complete(const Write& write);             // all lines that are complete
   void write_all(const Write& write, bool completed);  // incomplete ones too
 
-  [[nodiscard]] std::uint64_t begun() const { return begun_; }
   [[nodiscard]] std::uint64_t written() const { return sums_.summary.steps; }
   [[nodiscard]] std::string latest() const;  // JSON: the last line and sums over all
 

@@ -79,7 +79,7 @@ void bind_values(py::module_& module) {
       .def_readonly("plan", &engine::Summary::plan)
       .def_readonly("epoch", &engine::Summary::epoch)
       .def_readonly("steps", &engine::Summary::steps)
-      .def_readonly("own_steps", &engine::Summary::own_steps)
+      .def_readonly("rounds", &engine::Summary::rounds)
       .def_readonly("exchanges", &engine::Summary::exchanges)
       .def_readonly("voids", &engine::Summary::voids)
       .def_property_readonly("sent",
@@ -97,7 +97,8 @@ void bind_values(py::module_& module) {
       .def_readonly("lengthening", &engine::Summary::lengthening)
       .def_readonly("memory", &engine::Summary::memory)
       .def_readonly("network", &engine::Summary::network)
-      .def_readonly("decisions", &engine::Summary::decisions);
+      .def_readonly("decisions", &engine::Summary::decisions)
+      .def_readonly("reasons", &engine::Summary::reasons);
   py::class_<engine::Stepped>(module, "Stepped")
       .def_readonly("sent", &engine::Stepped::sent)
       .def_readonly("landed", &engine::Stepped::landed)

@@ -126,7 +126,7 @@ class AveragerState:
             self._compared = True
             summary = engine.summary()
             side_channel.check_alike(
-                f"step {summary.steps} of plan version {summary.epoch}, "
+                f"round {summary.rounds} of plan version {summary.epoch}, "
                 f"{'restored' if self._restored else 'no state loaded'}",
                 "where to go on from (load the averager's state on all ranks or on none)",
             )

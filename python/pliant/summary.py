@@ -22,8 +22,8 @@ class Memory:
 class Summary:
     plan: str
     epoch: int = 0
-    steps: int = 0  # updates: exchanges begun
-    own_steps: int = 0  # updates: of this rank's optimizers
+    steps: int = 0  # of training on this rank since attach, of either kind
+    rounds: int = 0  # that all ranks count: steps of gradients, exchanges of updates
     exchanges: int = 0
     voids: int = 0  # exchanges that some rank's non-finite gradient made void
     bytes_sent: int = 0  # by this rank, control records included
@@ -36,7 +36,13 @@ class Summary:
     lengthening: float = 1.0  # factor on the steps of Adam and its relatives under updates
     memory: Memory = field(default_factory=Memory)
     network: str = ""  # as measured; empty before the first timing
-    decisions: tuple[str, ...] = ()  # the last few, oldest first
+    decisions: tuple[str, ...] = ()  # the last few changes of plan, oldest first, in short
+    reasons: tuple[str, ...] = ()  # of the same: whole plans and long reasons
+
+    @property
+    def own_steps(self) -> int:
+        """Older name of `steps`."""
+        return self.steps
 
     @staticmethod
     def of(native: _native.Summary, entries: int, on_device: int = 0) -> Summary:
@@ -46,7 +52,7 @@ class Summary:
             plan=native.plan,
             epoch=native.epoch,
             steps=native.steps,
-            own_steps=native.own_steps,
+            rounds=native.rounds,
             exchanges=native.exchanges,
             voids=native.voids,
             bytes_sent=native.sent,
@@ -70,15 +76,15 @@ class Summary:
             ),
             network=native.network,
             decisions=tuple(native.decisions),
+            reasons=tuple(native.reasons),
         )
 
     def __str__(self) -> str:
         size, duration = _native.size_text, _native.duration_text
-        steps = self.own_steps or self.steps
-        per_step = size(round(self.bytes_sent / steps)) if steps else "nothing"
+        per_step = size(round(self.bytes_sent / self.steps)) if self.steps else "nothing"
         lines = [
             f"plan {self.plan} (epoch {self.epoch})",
-            f"steps {steps}, exchanges {self.exchanges}, of which void {self.voids}",
+            f"steps {self.steps}, exchanges {self.exchanges}, of which void {self.voids}",
             f"sent {size(self.bytes_sent)}, {per_step} a step; control records "
             f"{size(self.control_bytes_sent)} in {duration(self.control_seconds)}",
             f"on the wire {duration(self.seconds_on_the_wire)}, coding "

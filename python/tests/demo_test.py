@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -67,7 +68,10 @@ def check(
     report = (out / "report.html").read_text()
     assert "plain-ddp" in report and "<html" in report and figures["verdict"].split()[0] in report
     assert (out / "headline.png").read_bytes().startswith(PNG)
-    for name in ("report.html", "headline.png"):
+    chart = ElementTree.parse(out / "chart.svg").getroot()
+    words = " ".join(text for text in chart.itertext())
+    assert "plain DDP" in words and "what Pliant sent" in words and "loss" in words
+    for name in ("report.html", "chart.svg"):
         assert str(out / name) in done.stdout
     return rows
 
@@ -129,6 +133,36 @@ def test_without_a_lab_it_says_what_is_missing(tmp_path: Path) -> None:
     finally:
         sys.argv[0] = before
     assert where.lab is None and "no such device" in where.missing
+
+
+PROGRESS = {
+    "method": "pliant",
+    "step": 30,
+    "loss": 0.5,
+    "plan": "updates every=4 late=0 union density=10%",
+}
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_shows_step_loss_plan_and_time_left(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from pliant.demo import progress
+    from pliant.demo.settings import Settings
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    shown = progress.make(Settings(out="", steps=60))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: False)
+    with shown:
+        shown.say("a line")
+        shown.step({"method": "plain-ddp", "step": 5, "plan": "gradients dense"})
+        shown.take(PROGRESS)
+    said = capsys.readouterr().err
+    assert isinstance(shown, progress.Bars if terminal else progress.Lines)
+    for part in ("a line", "Pliant", "30", "60", "loss 0.500", "updates every 4, top 10 %", "left"):
+        assert part in said, (part, said)
 
 
 @pytest.mark.parametrize(

@@ -301,5 +301,9 @@ def test_decisions_are_told(chromium: browser.Browser, tmp_path: Path) -> None:
     chromium.open(page(tmp_path, run))
     told = chromium.evaluate("document.querySelector('#decisions').textContent")
     for decision in run.of("decision"):
-        assert decision["plan"] in told and decision["reason"] in told
-    assert "1 evaluation that kept the plan" in told and "the front: 3 of 1,234 plans" in told
+        assert all(decision[key] in told for key in ("short", "plan", "reason"))
+    assert "1 evaluation that kept the plan" in told and "The best 3 of 1,234 plans" in told
+    # Whole plans and long reasons are a click away.
+    seen = chromium.evaluate("document.querySelector('#decisions').innerText")
+    assert run.of("decision")[0]["short"] in seen
+    assert all(decision["plan"] not in seen for decision in run.of("decision"))

@@ -103,6 +103,48 @@ def test_a_run_is_logged_as_documented(plan: str, tmp_path: Path) -> None:
     assert steps[-1]["dense_step"] > 0
 
 
+PLANS = (
+    "gradients union density=5%",
+    "updates every=3 late=1 union density=10%",
+    "gradients dense",
+)
+
+
+def _changes_kind(rank: int, size: int, log: str) -> tuple[int, int, int, tuple[str, ...], str]:
+    ddp = DistributedDataParallel(_model())
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
+    averager = pliant.attach(ddp, optimizer, plan=PLANS[0], log=log)
+    for plan in PLANS:
+        averager.set_plan(plan)
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            ddp(torch.randn(16, 40)).square().mean().backward()
+            optimizer.step()
+    averager.close()
+    summary = averager.summary()
+    return summary.steps, summary.bytes_sent, summary.exchanges, summary.decisions, str(summary)
+
+
+def test_the_summary_counts_what_the_log_counts_when_the_kind_changes(tmp_path: Path) -> None:
+    (steps, sent, exchanges, decisions, text), _ = world.run(
+        _changes_kind, str(tmp_path / "run.jsonl"), ranks=2
+    )
+    lines = run_log_schema.read(tmp_path / "run.jsonl")
+    run_log_schema.check(lines)
+    end = lines[-1]["summary"]
+    assert steps == end["steps"] == len(PLANS) * STEPS
+    assert exchanges == end["exchanges"] and sent == end["bytes"] + end["control_bytes"]
+    assert f"steps {steps}, " in text and f"{sent / steps / 1024:.3g} KiB a step" in text
+    changed = [line for line in run_log_schema.of_type(lines, "decision") if line["changed"]]
+    assert [f"step {line['step']}: {line['short']}" for line in changed[-len(decisions) :]] == list(
+        decisions
+    )
+    assert decisions[0] == "step 0: pinned: top 5 %"
+    assert "updates every 3, late 1, top 10 % instead of top 5 %, after one full exchange" in text
+    first = [line for line in lines if line["type"] == "step" and "updates" in line["plan"]][0]
+    assert f"step {first['step']}: full exchange done: updates every 3, late 1, top 10 %" in text
+
+
 def _every_rank(rank: int, size: int, folder: str) -> None:
     averager, _ = _train(
         rank, 3, plan="gradients dense", log=Path(folder) / "run-{rank}.jsonl", name="<script>é\n"

@@ -31,7 +31,7 @@ def test_a_scaler_skips_a_step_on_one_rank(rank: int) -> None:
                 next(model.parameters()).grad[0, 0] = float("inf")  # type: ignore[index]
             scaler.step(optimizer)
             scaler.update()
-        assert averager.summary().own_steps == 16, "a skipped step counts"
+        assert averager.summary().steps == 16, "a skipped step counts"
         with averager.settled():
             assert models.alike_on_all_ranks(models.flat(model))
         averager.set_plan("gradients dense")
@@ -125,7 +125,7 @@ def test_closures_schedulers_groups_and_clipping(rank: int) -> None:
             scheduler.step()
         results.append(models.flat(model))
         if averager is not None:
-            assert averager.summary().own_steps == 8
+            assert averager.summary().steps == 8
             nn.utils.clip_grad_norm_(model.parameters(), 0.01)
             norm = torch.cat([parameter.grad.flatten() for parameter in layers]).norm()  # type: ignore[union-attr]
             assert norm <= 0.0101
@@ -143,7 +143,7 @@ def test_close_and_attach_again(rank: int) -> None:
     for wrapped in (model, model, models.ddp(model.module)):
         averager = pliant.attach(wrapped, optimizer, SOME)
         steps(wrapped, optimizer, rank, 5)
-        assert averager.summary().own_steps == 5
+        assert averager.summary().steps == 5
         averager.close()
         assert models.alike_on_all_ranks(models.flat(model))
         assert wrapped.require_backward_grad_sync
@@ -213,7 +213,7 @@ def test_options_of_ddp(rank: int) -> None:
         optimizer = models.sgd(model)
         averager = pliant.attach(model, optimizer, SOME)
         steps(model, optimizer, rank, 6)
-        assert averager.summary().own_steps == 6
+        assert averager.summary().steps == 6
         assert models.alike_on_all_ranks(flat_base(averager)), options
         averager.set_plan("gradients dense")
         steps(model, optimizer, rank, 4)
@@ -228,14 +228,14 @@ def test_compiled_models_and_steps(rank: int) -> None:
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, SOME)
     steps(model, optimizer, rank, 6)
-    assert averager.summary().own_steps == 6
+    assert averager.summary().steps == 6
     assert "0.weight" in averager.base()
     step = torch.compile(optimizer.step, backend="aot_eager")
     for number in range(6, 10):
         optimizer.zero_grad()
         loss_of(model, rank, number).backward()
         step()
-    assert averager.summary().own_steps == 10 and models.alike_on_all_ranks(flat_base(averager))
+    assert averager.summary().steps == 10 and models.alike_on_all_ranks(flat_base(averager))
     averager.close()
 
 
@@ -249,7 +249,7 @@ def test_uneven_inputs_in_join(rank: int) -> None:
                 steps(model, optimizer, rank, 4 + 5 * rank)
             assert models.alike_on_all_ranks(models.flat(model)), plan
             assert torch.equal(models.flat(model), flat_base(averager))
-            assert averager.summary().own_steps == 4 + 5 * rank
+            assert averager.summary().steps == 4 + 5 * rank
             averager.close()
     model, optimizer, averager = begin()
     with pytest.raises(pliant.ContractError, match=r"Join\(\[ddp, averager\]\)"), model.join():  # type: ignore[operator]

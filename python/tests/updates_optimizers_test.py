@@ -56,7 +56,7 @@ def test_any_optimizer_works(rank: int) -> None:
         losses = [models.step(model, optimizer, rank, number) for number in range(60)]
         assert sum(losses[-10:]) < 0.8 * sum(losses[:10]), (name, losses)
         summary = averager.summary()
-        assert summary.own_steps == 60 and summary.steps == 30, (name, summary)
+        assert summary.steps == 60 and summary.rounds == 30, (name, summary)
         assert models.alike_on_all_ranks(flat_base(averager)), name
         averager.close()
 
@@ -82,7 +82,7 @@ def test_two_optimizers_share_a_model(rank: int) -> None:
             optimizer.step()
         losses.append(loss.item())
     assert sum(losses[-10:]) < 0.8 * sum(losses[:10]), losses
-    assert averager.summary().own_steps == 60
+    assert averager.summary().steps == 60
     averager.close()
 
 

@@ -305,7 +305,7 @@ def test_a_skipped_step_in_a_loop_with_collectives(rank: int) -> None:
             scaler.step(optimizer)
             scaler.update()
             dist.all_reduce(loss.detach())
-        assert averager.summary().own_steps == 16
+        assert averager.summary().steps == 16
         with averager.settled():
             assert models.alike_on_all_ranks(models.flat(model))
         averager.close()
@@ -328,7 +328,7 @@ def test_two_averagers_and_a_skipped_step(rank: int) -> None:
             scaler.step(optimizer)
         scaler.update()
     for averager in (first_averager, second_averager):
-        assert averager.summary().own_steps == 12
+        assert averager.summary().steps == 12
         averager.close()
 
 

@@ -69,15 +69,13 @@ def test_a_log_that_grows(tmp_path: Path) -> None:
     assert process.returncode == 0, errors
     assert (
         "phase: slow" in rest
-        and "shared/star at 1 % from step 100: the link has become slow" in rest
+        and "step 100: network slower (50 Mbit/s): top 1 % (shared/star) instead of dense" in rest
     )
     assert (
         "warning: the exchange of step 120 was void" in rest
         and "the run was closed after 220 steps" in rest
     )
-    assert (
-        "step 220; " in rest.splitlines()[-1] and "less than dense" in rest and "\x1b" not in rest
-    )
+    assert "step 220; " in rest.splitlines()[-1] and "\x1b" not in rest
 
 
 def test_once(tmp_path: Path) -> None:
@@ -90,17 +88,31 @@ def test_once(tmp_path: Path) -> None:
         "link 9.",
         "1.41 GiB sent",
         "loss 0.",
-        f"plan: {synthetic_logs.UPDATES}",
-        "why: the link has become slow",
+        "plan: updates every 4, late 1, top 0.3 %",
+        "why: network slower (50 Mbit/s): top 1 % (shared/star) instead of dense",
         "phase: worse",
         "was closed after 300 steps",
     ):
         assert part in out, part
+    full = run(tmp_path / "run.jsonl", "--once", "--full")[1]
+    assert f"plan: {synthetic_logs.UPDATES}" in full and "the link has become slow" in full
     made.lines.pop()
     assert (
         "the run goes on, or was killed"
         in run(made.write(tmp_path / "run.jsonl", tail='{"type": "st'), "--once")[1]
     )
+
+
+def test_dense_steps_are_the_yardstick(tmp_path: Path) -> None:
+    made = synthetic_logs.made(steps=90)
+    for step in made.of("step"):
+        step["link"] = {"latency": 1e-3, "latency_sd": 1e-5, "rate": 1e9, "rate_sd": 1e7}
+        step |= {"whole": 0.45, "compute": 0.05, "exposed": 0.4}
+    path = tmp_path / "run.jsonl"
+    assert "than dense" not in run(made.write(path), "--once")[1], "all are dense"
+    for step in made.of("step")[10:]:
+        step |= {"plan": synthetic_logs.STAR, "whole": 0.1, "exposed": 0.05}
+    assert "3.0 to 3.4x less than dense" in run(made.write(path), "--once")[1]
 
 
 def test_a_run_that_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,11 +202,11 @@ def in_a_terminal(path: Path, **environment: str) -> str:
 
 def test_in_a_terminal(tmp_path: Path) -> None:
     evil = "[bold red]name[/] \x1b[31m\x1b]0;title\x07"
-    path = synthetic_logs.made(evil, reason=evil).write(tmp_path / "run.jsonl")
+    path = synthetic_logs.made(evil, short=evil, reason=evil).write(tmp_path / "run.jsonl")
     colourful = in_a_terminal(path)
     for part in (
         "last decisions",
-        "updates every 4 late 1, union at 0.3 %",
+        "updates every 4, late 1, top 0.3 %",
         "the run was closed after 300 steps",
         "[bold red]name[/]",
         "a step",

@@ -38,7 +38,7 @@ def parser() -> Parser:
         prog=NAME,
         allow_abbrev=False,
         description="Trains a CNN on Fashion-MNIST with 4 hosts in the lab, over a network that changes in mid-run: plain DDP, then Pliant (auto). "
-        "Then the comparison, report.html and a picture.",
+        "Then the comparison, report.html and a chart.",
     )
     length = out.add_mutually_exclusive_group()
     length.add_argument(
@@ -72,7 +72,7 @@ def parser() -> Parser:
     out.add_argument(
         "--out",
         metavar="DIR",
-        help="where logs, report and picture go; a new folder in the temporary one unless told",
+        help="where logs, report and chart go; a new folder in the temporary one unless told",
     )
     out.add_argument(
         "--no-lab",
@@ -178,6 +178,8 @@ def _train(settings: Settings, where: Place) -> dict[str, Event]:
             for event in job.events(limit + 30):
                 if event["event"] == "data":
                     shown.say(f"Data: {event['name']}.")
+                elif event["event"] == "step":
+                    shown.step(event)
                 elif event["event"] == "progress":
                     shown.take(event)
                 else:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from pliant.demo.launch import Event, truth_path
 from pliant.demo.progress import TITLES
 from pliant.demo.settings import Settings
 from pliant.report import figures as figures_of
-from pliant.report import picture, verdict
+from pliant.report import headline, picture, svg, verdict
 from pliant.report import truth as truth_log
 from pliant.report.figures import Comparison, Figures
 from pliant.report.files import write_text
@@ -36,13 +37,13 @@ class Outcome:
     verdict: str
     rows: list[Row]
     report: Path
-    picture: Path | None
+    chart: Path
     figures: Path
 
 
 def outcome(settings: Settings, done: Mapping[str, Event]) -> Outcome:
-    """Reads the logs and writes report.html, headline.png (where matplotlib is) and figures.json
-    beside them."""
+    """Reads the logs and writes report.html, chart.svg, headline.png (where matplotlib is) and
+    figures.json beside them."""
     out = Path(settings.out)
     logs = [runlog.read(out / f"{name}.jsonl") for name in TITLES]
     truth = truth_log.read(truth_path(settings)) if truth_path(settings).exists() else None
@@ -52,12 +53,12 @@ def outcome(settings: Settings, done: Mapping[str, Event]) -> Outcome:
     rows = _rows(runs, comparison, seconds, [done[name] for name in TITLES])
     from pliant.report.page import page  # plotly takes its time to load
 
-    write_text(out / "report.html", page(logs, runs, comparison, truth))
-    image: Path | None = out / "headline.png"
-    try:
-        picture.write(out / "headline.png", logs, runs, comparison, truth)
-    except picture.NoMatplotlib:
-        image = None
+    titles = list(TITLES.values())
+    write_text(out / "report.html", page(logs, runs, comparison, truth, titles))
+    chart = headline.of(logs, runs, comparison, truth, titles)
+    write_text(out / "chart.svg", svg.text(chart))
+    with suppress(picture.NoMatplotlib):
+        picture.write(out / "headline.png", chart)
     sentence = " ".join(verdict.of_comparison(comparison, runs))
     write_text(
         out / "figures.json",
@@ -66,7 +67,7 @@ def outcome(settings: Settings, done: Mapping[str, Event]) -> Outcome:
         )
         + "\n",
     )
-    return Outcome(sentence, rows, out / "report.html", image, out / "figures.json")
+    return Outcome(sentence, rows, out / "report.html", out / "chart.svg", out / "figures.json")
 
 
 def _rows(

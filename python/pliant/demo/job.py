@@ -29,6 +29,7 @@ from pliant.demo.settings import BATCH, JUDGED_IMAGES, LEARNING_RATE, MOMENTUM, 
 from pliant.monitoring import lab
 
 PLAIN, PLIANT = "plain-ddp", "pliant"
+SHOWN_EVERY = 5  # steps between two moves of the progress bar
 
 
 class Method(Protocol):
@@ -129,6 +130,8 @@ class Rank:
             self._step(step, ddp, optimizer)
             if step == 0 or (step + 1) % self.settings.judge_every == 0:
                 self._judge(step + 1, network, method)
+            elif self.rank == 0 and (step + 1) % SHOWN_EVERY == 0:
+                self._say("step", method.name, step=step + 1, plan=method.plan())
         method.close()
         now = device_bytes()
         self._finish(method, network, None if now is None or sent is None else now - sent)

@@ -28,8 +28,5 @@ def show(outcome: Outcome, in_the_lab: bool) -> None:
         )
     console.print(table)
     console.print(f"report   {outcome.report}", markup=False, soft_wrap=True)
-    if outcome.picture is not None:
-        console.print(f"picture  {outcome.picture}", markup=False, soft_wrap=True)
-    else:
-        console.print("picture  none: pip install matplotlib", markup=False)
+    console.print(f"chart    {outcome.chart}", markup=False, soft_wrap=True)
     console.print(f"figures  {outcome.figures}", markup=False, soft_wrap=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pliant import runlog
 from pliant.report import figures as figures_of
-from pliant.report import files, markdown, picture, scalars, trace, verdict
+from pliant.report import files, headline, markdown, picture, scalars, svg, trace, verdict
 from pliant.report import truth as truth_log
 from pliant.report.figures import Comparison, Figures
 from pliant.report.truth import Truth
@@ -32,8 +32,8 @@ def parser() -> Parser:
         description="Turns run logs into a page that works offline, and into other forms. Several logs are compared with the first.",
         epilog="Examples:\n"
         "  pliant report run.jsonl -o report.html\n"
-        "  pliant report plain.jsonl pliant.jsonl --truth truth.jsonl -o report.html --png "
-        "headline.png\n"
+        "  pliant report plain.jsonl pliant.jsonl --truth truth.jsonl -o report.html --svg "
+        "chart.svg\n"
         "  pliant report run-*.jsonl --trace trace.json      (open it in Perfetto)\n\n"
         "Exit codes: 0 fine; 2 bad input; 6 something needed is missing here.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -57,7 +57,10 @@ def parser() -> Parser:
     out.add_argument(
         "--tensorboard", metavar="DIR", help="TensorBoard event files, a folder for each run"
     )
-    out.add_argument("--png", metavar="FILE", help="a picture of the headline chart")
+    out.add_argument(
+        "--svg", metavar="FILE", help="the chart on top of the page, for light and dark pages"
+    )
+    out.add_argument("--png", metavar="FILE", help="the same chart, as PNG")
     return out
 
 
@@ -91,7 +94,9 @@ def _check(options: argparse.Namespace) -> None:
     )
     _different(inputs, "is given twice")
     outputs = [
-        Path(name) for name in (options.output, options.trace, options.png) if name is not None
+        Path(name)
+        for name in (options.output, options.trace, options.svg, options.png)
+        if name is not None
     ]
     for path in outputs:
         if str(path) in ("", ".") or path.is_dir():
@@ -142,11 +147,20 @@ def _write(
         files.write_text(Path(options.output), page(logs, figures, comparison, truth))
     if options.trace:
         files.write_text(Path(options.trace), json.dumps(trace.events(logs)))
+    chart = headline.of(logs, figures, comparison, truth)
+    if options.svg:
+        files.write_text(Path(options.svg), svg.text(chart))
     if options.png:
-        picture.write(Path(options.png), logs, figures, comparison, truth)
+        picture.write(Path(options.png), chart)
     if options.tensorboard is not None:
         scalars.write(logs, Path(options.tensorboard))
-    for written in (options.output, options.trace, options.png, options.tensorboard):
+    for written in (
+        options.output,
+        options.trace,
+        options.svg,
+        options.png,
+        options.tensorboard,
+    ):
         if written:
             print(f"{NAME}: wrote {formatting.plain(written)}", file=sys.stderr)
 
@@ -167,7 +181,9 @@ def _printed(options: argparse.Namespace, figures: list[Figures], comparison: Co
     return "\n".join(
         sentences
         + [
-            f"{each.name}: {verdict.of_run(each)}" if len(figures) > 1 else verdict.of_run(each)
+            f"{each.name}: {verdict.of_run(each, compared=True)}"
+            if len(figures) > 1
+            else verdict.of_run(each)
             for each in figures
         ]
     )

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from pliant.report.truth import Truth
-from pliant.runlog import Note, RunLog, Step, plan_text
+from pliant.runlog import Note, RunLog, Step, dense_time, plan_text
+from pliant.runlog.dense_time import Range
 from pliant.tools import formatting
 
 # A step that computes for more than this many times the median is a pause: an evaluation, a
@@ -71,8 +72,11 @@ class Figures:
     compute: float | None
     exposed: float | None
     coding: float | None
-    dense_step_time: float | None
-    speed_up: float | None  # dense_step_time / step_time, over the steps that have both
+    dense_step_time: float | None  # over the steps for which it is known well (dense_time.py)
+    dense_known: float  # their share of the steps
+    # Time of a dense step / time of a step, over the same steps: the two ends of a range. None if
+    # that is known for less than half of the steps.
+    speed_up: tuple[float, float] | None
     plans: list[PlanShare]
     prediction_error: float | None  # median of |predicted - seen| / seen
     predicted_steps: int
@@ -137,9 +141,8 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
     usual = usual_compute(steps)
     timed = [step for step in steps if step.whole is not None and not is_pause(step, usual)]
     pauses = [step for step in steps if is_pause(step, usual)]
-    both = [step for step in timed if step.dense_step is not None]
-    whole = mean([step.whole for step in both])
-    dense = mean([step.dense_step for step in both])
+    known = dense_time.ranges(header, steps)
+    both = [step for step in timed if step.step in known]
     errors = [
         abs(step.predicted - step.seen) / step.seen
         for step in steps
@@ -168,8 +171,9 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
         compute=mean([step.compute for step in timed]),
         exposed=mean([step.exposed for step in timed]),
         coding=mean([step.coding for step in timed]),
-        dense_step_time=dense,
-        speed_up=dense / whole if dense is not None and whole else None,
+        dense_step_time=mean([known[step.step].middle for step in both]),
+        dense_known=len(both) / len(timed) if timed else 0.0,
+        speed_up=_speed_up(both, known) if 2 * len(both) >= len(timed) else None,
         plans=shares(steps),
         prediction_error=median(errors) if errors else None,
         predicted_steps=len(errors),
@@ -195,7 +199,17 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
         voids=sum(step.void for step in steps),
         warnings=sum(message.level == "warning" for message in log.messages),
         notes=noted(log.notes),
-        phases=_stretches(log, truth, usual),
+        phases=_stretches(log, truth, usual, known),
+    )
+
+
+def _speed_up(steps: Sequence[Step], dense: dict[int, Range]) -> tuple[float, float] | None:
+    whole = sum(step.whole or 0.0 for step in steps)
+    if not whole:
+        return None
+    return (
+        sum(dense[step.step].low for step in steps) / whole,
+        sum(dense[step.step].high for step in steps) / whole,
     )
 
 
@@ -238,7 +252,9 @@ def phases(log: RunLog, truth: Truth | None) -> list[tuple[float, str]]:
     return moments[begin:]
 
 
-def _stretches(log: RunLog, truth: Truth | None, usual: float | None) -> list[Stretch]:
+def _stretches(
+    log: RunLog, truth: Truth | None, usual: float | None, known: dict[int, Range]
+) -> list[Stretch]:
     begins = phases(log, truth)
     ends = [*(t for t, _ in begins), math.inf][1:]
     stretches = []
@@ -255,7 +271,9 @@ def _stretches(log: RunLog, truth: Truth | None, usual: float | None) -> list[St
                 begin=begin,
                 steps=len(steps),
                 step_time=mean([step.whole for step in timed]),
-                dense_step_time=mean([step.dense_step for step in timed]),
+                dense_step_time=mean(
+                    [known[step.step].middle for step in timed if step.step in known]
+                ),
                 plan=plans[0].plan if plans else None,
                 latency_true=state.latency if state else None,
                 rate_true=state.rate if state else None,

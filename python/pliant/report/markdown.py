@@ -24,7 +24,10 @@ def summary(figures: Sequence[Figures], comparison: Comparison) -> str:
         for line in (escaped(sentence), "")
     ]
     for each in figures:
-        lines += [f"**{escaped(each.name)}**: {escaped(verdict.of_run(each))}", ""]
+        lines += [
+            f"**{escaped(each.name)}**: {escaped(verdict.of_run(each, compared=len(figures) > 1))}",
+            "",
+        ]
     columns = [tables.rows(each) for each in figures]
     names = tables.shown(columns)
     lines += [

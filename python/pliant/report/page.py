@@ -16,7 +16,15 @@ from importlib import resources
 
 from plotly.offline import get_plotlyjs
 
-from pliant.report import exchange_charts, network_charts, tables, training_charts, verdict
+from pliant.report import (
+    exchange_charts,
+    headline,
+    network_charts,
+    svg,
+    tables,
+    training_charts,
+    verdict,
+)
 from pliant.report.chart import Chart, Section, look
 from pliant.report.figures import Comparison, Figures
 from pliant.report.truth import Truth
@@ -25,8 +33,14 @@ from pliant.tools import formatting
 
 
 def page(
-    logs: Sequence[RunLog], figures: Sequence[Figures], comparison: Comparison, truth: Truth | None
+    logs: Sequence[RunLog],
+    figures: Sequence[Figures],
+    comparison: Comparison,
+    truth: Truth | None,
+    titles: Sequence[str] | None = None,
 ) -> str:
+    """titles: names of the runs in the chart on top; those in the logs unless given."""
+    chart = headline.of(logs, figures, comparison, truth, titles)
     sections = [
         training_charts.noted(logs),
         training_charts.step_times(logs),
@@ -39,6 +53,7 @@ def page(
     body = [
         _top(figures, truth),
         _verdict(figures, comparison),
+        f'<figure class="headline-chart">{svg.text(chart, dark=False)}</figure>',
         _contents(["Figures"] + [section.title for section in sections] + ["Decisions", "Runs"]),
         _anchored(
             "Figures",
@@ -49,7 +64,8 @@ def page(
         *(_section(section) for section in sections),
         _anchored(
             "Decisions",
-            "Every change of plan with the reason it was given, and what it beat.",
+            "Every change of plan in short; fold a row out for the whole plans, the reason and what "
+            "it beat.",
             tables.decisions(logs),
         ),
         _anchored("Runs", "What was run, and what it said.", tables.runs(logs)),
@@ -134,7 +150,7 @@ def _verdict(figures: Sequence[Figures], comparison: Comparison) -> str:
         )
         facts = f"{formatting.count(each.steps, 'step')}, {formatting.count(each.world, 'rank')}, {formatting.duration(each.seconds)}"
         paragraphs.append(
-            f'<p><span class="run">{swatch}{html.escape(formatting.short(each.name, 80))}: {facts}</span>{html.escape(verdict.of_run(each))}</p>'
+            f'<p><span class="run">{swatch}{html.escape(formatting.short(each.name, 80))}: {facts}</span>{html.escape(verdict.of_run(each, compared=len(figures) > 1))}</p>'
         )
     return f'<div class="verdict">{"".join(paragraphs)}</div>'
 

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
+from pliant.report import verdict
 from pliant.report.figures import Figures
 from pliant.runlog import Candidate, Decision, Header, RunLog, plan_text
 from pliant.tools import formatting
@@ -30,8 +31,14 @@ def rows(figures: Figures) -> dict[str, str]:
         "of that: compute": formatting.duration(figures.compute),
         "of that: exposed exchange": formatting.duration(figures.exposed),
         "codec work": formatting.duration(figures.coding),
-        "dense would have taken": formatting.duration(figures.dense_step_time),
-        "less time than dense": formatting.times(figures.speed_up) if figures.speed_up else "-",
+        "dense would have taken": formatting.duration(figures.dense_step_time)
+        if figures.speed_up
+        else "-",
+        "less time than dense": "-"
+        if not figures.steps or verdict.plainly_dense(figures)
+        else formatting.times_range(*figures.speed_up)
+        if figures.speed_up
+        else "not known well enough",
         "plans by share of steps": ", ".join(
             f"{each.plan} ({formatting.percent(each.share)})" for each in figures.plans[:4]
         )
@@ -165,29 +172,36 @@ def _decision_table(decisions: Sequence[tuple[Decision, str]]) -> str:
         if len(decisions) > MOST_ROWS
         else ""
     )
-    head = '<tr><th class="number">step</th><th class="number">time</th><th></th><th>plan, and why</th><th class="number">step, predicted</th><th class="number">efficiency</th></tr>'
+    head = '<tr><th class="number">step</th><th class="number">time</th><th></th><th>what and why</th><th class="number">step, predicted</th><th class="number">efficiency</th></tr>'
     return f"<table><thead>{head}</thead><tbody>{''.join(_decision(each, move) for each, move in decisions[:MOST_ROWS])}</tbody></table>{left_out}"
 
 
 def _decision(decision: Decision, move: str) -> str:
     style = " changed" if move == "changed" else ""
     chosen = decision.chosen
-    before = (
-        f"<br><span class='tag'>from</span> {html.escape(plan_text.label(decision.before))}"
-        if decision.before and decision.before != decision.plan
-        else ""
-    )
-    front = _front(decision) if decision.front or decision.inputs else ""
-    reason = html.escape(formatting.plain(decision.reason))
     return (
         f'<tr><td class="number">{decision.step:,}</td><td class="number">{formatting.duration(decision.t)}</td><td><span class="tag{style}">{move}</span></td>'
-        f'<td class="reason"><code>{html.escape(formatting.plain(decision.plan))}</code>{before}<br>{reason}{front}</td>'
+        f'<td class="reason">{html.escape(formatting.plain(decision.short))}{_in_full(decision)}</td>'
         f'<td class="number">{formatting.duration(chosen.step) if chosen else "-"}</td><td class="number">{formatting.number(chosen.efficiency) if chosen else "-"}</td></tr>'
     )
 
 
+def _in_full(decision: Decision) -> str:
+    """The whole plans, the reason and the front, folded."""
+    rows = [("plan", decision.plan)]
+    if decision.before and decision.before != decision.plan:
+        rows.append(("instead of", decision.before))
+    plans = "".join(
+        f"<p><span class='tag'>{name}</span> <code>{html.escape(formatting.plain(plan))}</code></p>"
+        for name, plan in rows
+    )
+    front = _front(decision) if decision.front or decision.inputs else ""
+    reason = f"<p>{html.escape(formatting.plain(decision.reason))}</p>"
+    return f"<details><summary>in full</summary>{plans}{reason}{front}</details>"
+
+
 def _front(decision: Decision) -> str:
-    """What it beat: the front, folded."""
+    """What it beat."""
     counted = f" of {formatting.count(decision.candidates, 'plan')}" if decision.candidates else ""
     head = '<tr><th>plan</th><th class="number">step</th><th class="number">exchange</th><th class="number">efficiency</th><th class="number">bytes</th></tr>'
     inputs = (
@@ -200,7 +214,8 @@ def _front(decision: Decision) -> str:
         if decision.front
         else ""
     )
-    return f"<details><summary>the front: {len(decision.front)}{counted}</summary>{inputs}{table}</details>"
+    count = f"<p>The best {len(decision.front)}{counted}, by step time:</p>" if table else ""
+    return f"{inputs}{count}{table}"
 
 
 def _candidate(each: Candidate, taken: str) -> str:

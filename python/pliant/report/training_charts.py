@@ -24,7 +24,7 @@ from pliant.report.chart import (
     thinned,
 )
 from pliant.report.figures import is_pause, usual_compute
-from pliant.runlog import RunLog, Step, plan_text
+from pliant.runlog import RunLog, Step, dense_time, plan_text
 from pliant.tools import formatting
 
 # Values beyond these are named in words.
@@ -105,8 +105,9 @@ def _against_dense(logs: Sequence[RunLog]) -> Chart:
     chart = Chart(
         "step-time",
         "Step time, and what dense would have taken",
-        "Dots are steps, lines their running median. The dotted line is the model's word on a step "
-        "of plain dense all-reduce at that moment. The scale is logarithmic.",
+        "Dots are steps, lines their running median. The dotted line is what a step of plain dense "
+        "all-reduce would have taken, where the log knows enough to say it. The scale is "
+        "logarithmic.",
         empty="No step in these logs says how long it took.",
         wide=len(logs) > 1,
     )
@@ -123,7 +124,8 @@ def _against_dense(logs: Sequence[RunLog]) -> Chart:
             if steps
             else []
         )
-        dense = [step.dense_step for step in steps]
+        known = dense_time.ranges(log.header, log.steps)
+        dense = [known[step.step].middle if step.step in known else None for step in steps]
         if any(value is not None for value in dense):
             line = {
                 "color": "#444444" if len(logs) == 1 else look(index)[0],

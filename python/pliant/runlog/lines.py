@@ -106,7 +106,8 @@ class Decision:
     before: str | None
     changed: bool
     trial: bool
-    reason: str
+    short: str  # for example "network slower (40 Mbit/s): top 10 % instead of 20 %"
+    reason: str  # with whole plans and predictions
     inputs: str | None
     candidates: int | None
     front: list[Candidate]

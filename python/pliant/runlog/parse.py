@@ -68,6 +68,7 @@ def line(keys: Keys) -> Line | None:
                 lines.Decision,
                 keys,
                 before=keys.maybe_text("from"),
+                short=keys.maybe_text("short") or keys.text("reason"),  # older logs have no short
                 inputs=_inputs(keys.values.get("inputs")),
                 front=[_made(Candidate, each) for each in keys.objects("front")],
                 chosen=None if chosen is None else _made(Candidate, chosen),

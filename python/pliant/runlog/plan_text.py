@@ -18,6 +18,11 @@ def scheme(plan: str) -> str:
     return _parts(plan).get("scheme", plan)
 
 
+def value(plan: str, key: str, usual: str) -> str:
+    """Of a key; `usual` if the text does not have it."""
+    return _parts(plan).get(key, usual)
+
+
 def density(plan: str) -> float | None:
     """Percent of the entries that are sent: 100 for dense, None if the text does not say."""
     parts = _parts(plan)
@@ -31,17 +36,40 @@ def density(plan: str) -> float | None:
 
 
 def label(plan: str) -> str:
-    """A short form: "shared/star at 1 %", "updates every 4 late 1, union at 3 %"."""
+    """A short form, the same as `pliant/plan/label.h` writes: "dense", "top 10 %", "all (srs)",
+    "updates every 4, late 2, top 1 %"."""
     parts = _parts(plan)
     name = scheme(plan)
     if name != "dense" and "density" in parts:
-        name += f" at {parts['density'].removesuffix('%')} %"
+        percent = parts["density"].removesuffix("%")
+        top = "all" if percent == "100" else f"top {percent} %"
+        name = top if name == "union" else f"{top} ({name})"
     if parts.get("kind") != "updates":
         return name
-    rhythm = f"updates every {parts.get('every', '1')}"
+    rhythm = "updates"
+    if parts.get("every", "1") != "1":
+        rhythm += f" every {parts['every']}"
     if parts.get("late", "0") != "0":
-        rhythm += f" late {parts['late']}"
+        rhythm += f", late {parts['late']}"
     return f"{rhythm}, {name}"
+
+
+def words(plan: str) -> str:
+    """In words for people who do not know plans: what is sent, how often, and when it lands.
+    "all gradients, every step"; "top 10 % of updates, every 4 steps, landing 2 steps later"."""
+    parts = _parts(plan)
+    percent = parts.get("density", "100%").removesuffix("%")
+    kind = "updates" if parts.get("kind") == "updates" else "gradients"
+    amount = (
+        f"all {kind}"
+        if parts.get("scheme") == "dense" or percent == "100"
+        else f"top {percent} % of {kind}"
+    )
+    every, late = parts.get("every", "1"), parts.get("late", "0")
+    rhythm = "every step" if every == "1" else f"every {every} steps"
+    if late == "0":
+        return f"{amount}, {rhythm}"
+    return f"{amount}, {rhythm}, landing {late} step{'' if late == '1' else 's'} later"
 
 
 def _parts(plan: str) -> dict[str, str]:

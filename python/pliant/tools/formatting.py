@@ -69,6 +69,13 @@ def times(factor: float) -> str:
     return f"{factor:.1f}x" if factor < 9.95 else f"{factor:.0f}x"
 
 
+def times_range(low: float, high: float) -> str:
+    """ "3.4x" where both ends read alike, else "3.1 to 3.6x"."""
+    if times(low) == times(high):
+        return times(low)
+    return f"{times(low).removesuffix('x')} to {times(high)}"
+
+
 def count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 

@@ -52,6 +52,9 @@ def parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     out.add_argument("log", metavar="run.jsonl", help="the run log; may not be there yet")
+    out.add_argument(
+        "--full", action="store_true", help="whole plans and long reasons instead of short ones"
+    )
     out.add_argument("--once", action="store_true", help="show the current state and exit")
     out.add_argument(
         "--steps",
@@ -99,7 +102,7 @@ def _complain(text: str, code: int) -> int:
 
 def _once(options: argparse.Namespace) -> int:
     with Follower(Path(options.log)) as follower:
-        state = State(follower.log.header)
+        state = State(follower.log.header, full=options.full)
         for line in follower.lines():
             state.take(line)
     if sys.stdout.isatty():
@@ -119,7 +122,7 @@ def _code(state: State) -> int:
 def _watch(options: argparse.Namespace) -> int:
     while True:
         with _opened(Path(options.log), options.timeout, options.every) as follower:
-            state = State(follower.log.header)
+            state = State(follower.log.header, full=options.full)
             _show(follower, state, options)
             if state.end is not None:
                 return _code(state)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 
-from pliant.runlog import Decision, End, Header, Line, Message, Phase, plan_text
+from pliant.runlog import Decision, End, Header, Line, Message, Phase
 from pliant.tools import formatting
 from pliant.watch.state import State
 
@@ -21,7 +21,7 @@ class PlainView:
 
     def show(self, lines: list[Line]) -> None:
         for line in lines:
-            if (text := event(line)) is not None:
+            if (text := event(line, self._state)) is not None:
                 print(text, flush=True)
         now = time.monotonic()
         if self._state.steps and lines and (now - self._last >= self._every or self._state.end):
@@ -29,10 +29,10 @@ class PlainView:
             self._last = now
 
 
-def event(line: Line) -> str | None:
+def event(line: Line, state: State) -> str | None:
     match line:
         case Decision() if line.changed or line.trial or line.before is None:
-            return f"{clock(line.t)}  {'trial' if line.trial else 'plan'}: {plan_text.label(line.plan)} from step {line.step}: {formatting.plain(line.reason)}"
+            return f"{clock(line.t)}  step {line.step}: {state.reason(line)}"
         case Phase():
             return f"{clock(line.t)}  phase: {formatting.plain(line.name)}"
         case Message():
@@ -64,12 +64,8 @@ def progress(state: State, total: int | None) -> str:
         f"step {state.steps:,}" + (f" of {total:,}" if total else ""),
         f"{formatting.duration(state.step_time)} a step",
     ]
-    if (ratio := state.against_dense) is not None:
-        parts.append(
-            f"{formatting.times(ratio)} less than dense"
-            if ratio >= 1
-            else f"{formatting.times(1 / ratio)} more than dense"
-        )
+    if state.against_dense:
+        parts.append(state.against_dense)
     if state.link:
         parts.append(f"link {formatting.link(state.link.known_rate, state.link.latency)}")
     parts.append(f"{formatting.size(state.bytes)} sent")
@@ -88,9 +84,9 @@ def standing(state: State, total: int | None) -> list[str]:
     if state.phase is not None:
         lines.append(f"phase: {formatting.plain(state.phase)}")
     if state.last:
-        lines.append(f"plan: {formatting.plain(state.last.plan)}")
+        lines.append(f"plan: {state.plan(state.last.plan)}")
     if state.decision:
-        lines.append(f"why: {formatting.plain(state.decision.reason)}")
-    lines += [text for decision in state.decisions if (text := event(decision))]
-    lines += [text for message in state.messages if (text := event(message))]
+        lines.append(f"why: {state.reason(state.decision)}")
+    lines += [text for decision in state.decisions if (text := event(decision, state))]
+    lines += [text for message in state.messages if (text := event(message, state))]
     return lines + [ending(state.end) if state.end else "the run goes on, or was killed"]

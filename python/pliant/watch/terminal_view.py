@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pliant.runlog import Decision, plan_text
+from pliant.runlog import Decision
 from pliant.tools import formatting
 from pliant.watch.plain_view import clock, ending
 from pliant.watch.state import State
@@ -39,7 +39,7 @@ def picture(state: State, total: int | None) -> RenderableType:
     parts: list[RenderableType] = [_figures(state, total)]
     if state.decisions:
         parts.append(Text("\nlast decisions", style="dim"))
-        parts += [_decision(each) for each in reversed(state.decisions)]
+        parts += [_decision(each, state) for each in reversed(state.decisions)]
     parts += [
         Text(
             f"{clock(each.t)}  {formatting.plain(each.level)}: {formatting.plain(each.text)}",
@@ -79,17 +79,17 @@ def _figures(state: State, total: int | None) -> Table:
             row("time left", formatting.duration((total - state.steps) * state.step_time))
     times = spark([step.whole for step in state.recent if step.whole])
     step_time = formatting.duration(state.step_time)
-    row("a step", (step_time, "bold"), _dense_words(state), "  ", (times, "cyan"))
+    against = f", {state.against_dense}" if state.against_dense else ""
+    row("a step", (step_time, "bold"), against, "  ", (times, "cyan"))
     if state.noted:
         row("noted", _noted(state))
     if state.phase is not None:
         row("phase", formatting.plain(state.phase))
     if state.last:
-        plan = state.last.plan
-        row("plan", (plan_text.label(plan), "bold cyan"), f"\n{formatting.plain(plan)}")
+        row("plan", (state.plan(state.last.plan), "bold cyan"))
     else:
         row("plan", ("-", "bold cyan"))
-    row("why", formatting.plain(state.decision.reason) if state.decision else "-")
+    row("why", state.reason(state.decision) if state.decision else "-")
     row("link", _link(state))
     row("sent", _sent(state))
     return table
@@ -116,18 +116,7 @@ def _sent(state: State) -> str:
     return f"{formatting.size(state.bytes)}, {per_step} a step{voids}"
 
 
-def _dense_words(state: State) -> str:
-    ratio = state.against_dense
-    if ratio is None:
-        return ""
-    return (
-        f", {formatting.times(ratio)} less than dense"
-        if ratio >= 1
-        else f", {formatting.times(1 / ratio)} more than dense"
-    )
-
-
-def _decision(decision: Decision) -> RenderableType:
+def _decision(decision: Decision, state: State) -> RenderableType:
     from rich.text import Text
 
     kind = (
@@ -141,8 +130,7 @@ def _decision(decision: Decision) -> RenderableType:
     return Text.assemble(
         (f"{clock(decision.t)}  ", "dim"),
         (f"{kind:5} ", style),
-        (plan_text.label(decision.plan), style),
-        f"  {formatting.plain(decision.reason)}",
+        (state.reason(decision), style),
         overflow="ellipsis",
         no_wrap=True,
     )

@@ -58,7 +58,7 @@ KEYS: dict[str, dict[str, Any]] = {
         "residual_ratio": _MAYBE, "void": bool, "exchanges": list,
     },
     "decision": {
-        "step": int, "round": int, "epoch": int, "plan": str, "from": (str, type(None)), "changed": bool, "trial": bool, "reason": str, "inputs": str, "candidates": int,
+        "step": int, "round": int, "epoch": int, "plan": str, "from": (str, type(None)), "changed": bool, "trial": bool, "short": str, "reason": str, "inputs": str, "candidates": int,
         "front": list, "chosen": (dict, type(None)),
     },
     "note": {"step": int, "values": dict},
@@ -146,7 +146,7 @@ def _step(line: Line, where: str) -> None:
 
 def _decision(line: Line, where: str) -> None:
     assert line["changed"] == (line["from"] != line["plan"]), where
-    assert line["reason"], where
+    assert line["reason"] and line["short"] and len(line["short"]) < 160, where
     for prediction in [*line["front"], *([line["chosen"]] if line["chosen"] else [])]:
         _keys(prediction, _PREDICTION, where)
     times = [prediction["step"] for prediction in line["front"]]

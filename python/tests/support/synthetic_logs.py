@@ -83,7 +83,14 @@ def candidate(plan: str, step: float, efficiency: float) -> Line:
 
 
 def _decision(
-    step: int, epoch: int, t: float, plan: str, before: str | None, reason: str, **more: Any
+    step: int,
+    epoch: int,
+    t: float,
+    plan: str,
+    before: str | None,
+    short: str,
+    reason: str,
+    **more: Any,
 ) -> Line:
     front = [candidate(UPDATES, 0.06, 0.6), candidate(STAR, 0.16, 0.8), candidate(DENSE, 0.17, 1.0)]
     keys = {
@@ -100,6 +107,7 @@ def _decision(
     return (
         keys
         | {
+            "short": short,
             "reason": reason,
             "inputs": "link 1 Gbit/s, 1 ms",
             "candidates": 1234,
@@ -178,6 +186,7 @@ def made(
     name: str = "run",
     steps: int = 300,
     seed: int = 1,
+    short: str = "network slower (50 Mbit/s): top 1 % (shared/star) instead of dense",
     reason: str = "the link has become slow",
     **header_keys: Any,
 ) -> Made:
@@ -191,15 +200,32 @@ def made(
             epoch += 1
             out.lines += [
                 {"type": "phase", "t": t, "step": step, "name": phase},
-                _decision(step, epoch, t, plan, before, reason),
+                _decision(step, epoch, t, plan, before, short, reason),
             ]
             before = plan
         if step == 50:
             out.lines.append(
-                _decision(step, epoch, t, DENSE, DENSE, "the plan in force is still the best")
+                _decision(
+                    step,
+                    epoch,
+                    t,
+                    DENSE,
+                    DENSE,
+                    "dense stays",
+                    "the plan in force is still the best",
+                )
             )
             out.lines.append(
-                _decision(step, epoch, t, STAR, DENSE, "tried for one exchange", trial=True)
+                _decision(
+                    step,
+                    epoch,
+                    t,
+                    STAR,
+                    DENSE,
+                    "trial of one exchange: top 1 % (shared/star) instead of dense",
+                    "tried for one exchange",
+                    trial=True,
+                )
             )
         line = _step(step, epoch, 0.0, t, chance)
         line["t"] = t + line["whole"] + 0.001
