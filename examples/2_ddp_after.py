@@ -51,7 +51,7 @@ def main() -> None:
 
     model = DistributedDataParallel(make_model())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
-    averager = pliant.attach(model, optimizer, plan="gradients union density=3% values=int8")
+    averager = pliant.attach(model, optimizer)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * len(loader))
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
