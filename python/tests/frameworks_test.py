@@ -62,6 +62,11 @@ def module_to_fit() -> Any:
             inputs, targets = batch
             return nn.functional.mse_loss(self.model(inputs), targets)
 
+        def on_train_batch_end(self, *_: Any) -> None:
+            if self.trainer.world_size > 1:  # what a checkpoint would hold
+                saved = self.trainer.strategy.lightning_module_state_dict()
+                assert models.alike_on_all_ranks(torch.cat([v.flatten() for v in saved.values()]))
+
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return models.sgd(self)
 
@@ -133,6 +138,8 @@ def accelerate(rank: int, size: int, plan: str) -> None:
             accelerator.backward(nn.functional.mse_loss(model(inputs), targets))
             optimizer.step()
             optimizer.zero_grad()
+        saved = accelerator.get_state_dict(model)
+        assert models.alike_on_all_ranks(torch.cat([value.flatten() for value in saved.values()]))
     assert averager.summary().steps > 0 and averager.summary().bytes_sent > 0
     averager.close()
     assert models.alike_on_all_ranks(models.flat(model))
