@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Lines of a run log as values (docs/formats/run-log.md has their keys).
+// The lines of a run log as values (docs/formats/run-log.md has their keys).
 #pragma once
 
 #include <cstdint>
@@ -64,7 +64,7 @@ struct LogDecision {
   plan::Plan plan;
   std::optional<plan::Plan> from;
   std::string reason;
-  const control::Decision* details = nullptr;  // null if nothing was predicted
+  const control::Decision* details = nullptr;  // none: nothing was predicted
 };
 
 struct LogSummary {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Options of the run log: its path, and what its header says about the run.
+// The user's choices about the run log: where it is written and what its header says of the run.
 #pragma once
 
 #include <string>

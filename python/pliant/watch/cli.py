@@ -52,7 +52,7 @@ def parser() -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     out.add_argument("log", metavar="run.jsonl", help="the run log; may not be there yet")
-    out.add_argument("--once", action="store_true", help="show the current state and exit")
+    out.add_argument("--once", action="store_true", help="show how things stand, and leave")
     out.add_argument(
         "--steps",
         type=at_least_one,
