@@ -86,6 +86,26 @@ def test_evaluation_is_of_the_base(rank: int) -> None:
 
 
 @on_ranks(2)
+def test_evaluation_of_compiled_models(rank: int) -> None:
+    for outside in (False, True):
+        net = models.mlp()
+        inner = models.ddp(net if outside else torch.compile(net, backend="eager"))
+        model = torch.compile(inner, backend="eager") if outside else inner
+        optimizer = models.sgd(inner)
+        averager = pliant.attach(model, optimizer, OWN)
+        for _ in range(2):
+            steps(model, optimizer, rank, 4)
+            live = models.flat(inner)
+            with averager.on_base():
+                expected = outputs(net)
+            assert torch.equal(outputs(model), expected)
+            assert models.alike_on_all_ranks(flat_state(model.state_dict()))
+            assert torch.equal(models.flat(inner), live)
+            loss_of(model, rank, 0)
+        averager.close()
+
+
+@on_ranks(2)
 def test_evaluation_between_forward_and_backward(rank: int) -> None:
     """A backward that is still to come finds the parameters as its forward saw them."""
     twins = [begin(OWN, models.mlp) for _ in range(2)]
