@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Lines of a run log as values (docs/formats/run-log.md has their keys).
+// The lines of a run log as values (docs/formats/run-log.md has their keys).
 #pragma once
 
 #include <cstdint>

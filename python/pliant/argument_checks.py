@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Checks of the arguments of public functions. Each refusal is one sentence that names the
-argument, its value and what is allowed: TypeError for a wrong type, ValueError for a wrong value."""
+argument, its value and what is allowed: a TypeError for a wrong type, else a ValueError."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _MOST_COUNT = 10**9
 _MOST_SECONDS = 1e9
 
 _PLAN = "'auto' or any part of a plan (docs/plans.md), as a text"
-_DEADLINE = "a number of seconds above 0, or a duration such as '30s'"
+_DEADLINE = "a number of seconds above 0 and below 1e9, or a duration such as '30s'"
 _DIALS = "a dict from the name of a dial to a number, such as {'p': 0.3} (docs/control.md)"
 _LOG = "the path of a file, in which {rank} stands for the number of the rank"
 
@@ -92,7 +92,7 @@ class Options:
             return
         if not isinstance(self.deadline, str):
             number_of("deadline", self.deadline, _DEADLINE)
-        if not 0 < (self.deadline_seconds or 0.0) <= _MOST_SECONDS:
+        if not 0 < (self.deadline_seconds or 0.0) < _MOST_SECONDS:
             raise refusal(ValueError, "deadline", self.deadline, _DEADLINE)
 
     def _check_dials(self) -> None:

@@ -121,8 +121,8 @@ def all_or_none(rank: int, size: int, with_optimizer: bool) -> None:
         models.step(model, optimizer, rank, 3)
     for words in (
         "on all ranks or on none",
-        "rank 0 has step 3",
-        "rank 1 has step 0",
+        "rank 0 has round 3",
+        "rank 1 has round 0",
         "no state loaded",
     ):
         assert words in str(caught.value), str(caught.value)

@@ -13,8 +13,8 @@ HIDDEN = "***"
 
 # Parts of names, after camelCase was cut into words. "tokenizer" and "max-tokens" are harmless.
 _SECRET_NAME = re.compile(
-    r"token(?![a-z])|passw(or)?d|passphrase|passcode|secret|credential|api[-_.]?key|authori[sz]ation"
-    r"|bearer|cookie|(?<![a-z])(key|pass|pw|pwd|pat|auth)(?![a-z])",
+    r"token(?![a-z])|passw(or)?d|passphrase|passcode|secret|credential|api[-_.]?key"
+    r"|authori[sz]ation|bearer|cookie|(?<![a-z])(key|pass|pw|pwd|pat|auth)(?![a-z])",
     re.IGNORECASE,
 )
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
