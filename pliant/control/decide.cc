@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -38,17 +39,20 @@ std::string describe(const model::Inputs& inputs) {
                      pliant::to_string(inputs.compute));
 }
 
-// A plan is looked at many times, so noise must not reach it once in a hundred looks: three
-// standard deviations.
+// A plan is looked at many times, so that noise of two standard deviations would reach it sooner or
+// later.
 constexpr double kDoubts = 3;
 
-// The inputs with one of them off by so much, either way.
+// The inputs with all of them off by so much, each either way.
 std::vector<model::Inputs> within_uncertainty(const model::Inputs& inputs) {
-  std::vector<model::Inputs> all;
+  std::vector<model::Inputs> all = {inputs};
   const auto vary = [&](double uncertainty, auto scale) {
     if (uncertainty <= 0) return;
     const double most = 1 + kDoubts * uncertainty;
-    for (const double factor : {most, 1 / most}) scale(all.emplace_back(inputs), factor);
+    std::vector<model::Inputs> less = all;
+    for (model::Inputs& each : all) scale(each, most);
+    for (model::Inputs& each : less) scale(each, 1 / most);
+    std::ranges::move(less, std::back_inserter(all));
   };
   const plan::Link& link = inputs.world.links.front();
   vary(link.latency_uncertainty.value / std::max(link.latency.value, 1e-12),
@@ -223,7 +227,7 @@ class Decider {
     return whole > own ? Advantage{whole, "better"} : Advantage{own, "faster"};
   }
 
-  // If one of the inputs is off by three times its uncertainty, whichever speaks most against the
+  // If the inputs are off by three times their uncertainty, in the way that speaks most against the
   // target.
   [[nodiscard]] double least_advantage(const Prediction& target, const Prediction& now,
                                        const Prediction& goal, double least) const {

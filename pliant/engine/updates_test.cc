@@ -13,6 +13,7 @@
 #include <numeric>
 #include <random>
 
+#include "pliant/engine/units.h"
 #include "tests/support/run_engines.h"
 
 namespace pliant::engine {

@@ -115,9 +115,10 @@ class Loop {
       inputs.last_seen.at(i) = observed.last_seen(i).value_or(-1);
   }
 
-  // A busy host computes at its own pace too.
+  // A busy host computes at its own pace too: eight times slower for a while, now and then.
   void take_compute() {
-    const double factor = std::exp(0.5 * network.normal()) * (network.even() < 0.1 ? 8 : 1);
+    if (network.even() < 0.05) slow_down_ = network.even() < 0.3 ? 8 : 1;
+    const double factor = std::exp(0.5 * network.normal()) * slow_down_;
     computed_.take(compute_.value * factor, 1);
     inputs.model.compute = computed_.of_a_step();
     inputs.model.compute_uncertainty = computed_.uncertainty();
@@ -127,6 +128,7 @@ class Loop {
   int ranks_;
   Seconds compute_;
   observe::Compute computed_;
+  double slow_down_ = 1;
   std::int64_t now_ = 0;
   std::int64_t sent_ = -1;
   std::optional<plan::Plan> in_force_;
