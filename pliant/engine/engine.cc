@@ -228,7 +228,9 @@ void Engine::close(runlog::Ending ending) {
   parts.services.drain();
   parts.rounds.report_the_rest();
   const Summary all = summary();
-  if (const auto why = text_of(parts.services.failure.get())) ending.error = why;
+  // Once a run is interrupted, ranks lose each other one by one.
+  const auto why = text_of(parts.services.failure.get());
+  if (why && !ending.is_interrupted) ending.error = why;
   parts.services.observer.end(ending, {.plan = all.plan,
                                        .exchanges = all.exchanges,
                                        .bytes = all.sent - all.control_sent,

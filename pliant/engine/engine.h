@@ -78,7 +78,7 @@ class Engine {
   void restore(const State& state);
 
   // Waits for what is under way. Afterwards nothing may be submitted. `ending` is for the run log;
-  // a failure of the engine itself comes first.
+  // a failure of the engine itself comes first, unless the run was interrupted.
   void close(runlog::Ending ending = {});
 
   // Names of version 0.1, kept for one release.

@@ -31,8 +31,9 @@ class RecordChecks {
   void check_progress(std::span<const agree::Record> records);
   [[nodiscard]] std::optional<std::string> check_rates(std::span<const agree::Record> records);
 
-  std::vector<int> not_finite_;  // rounds in a row, by rank
-  int still_for_ = 0;            // rounds in a row in which no rank's buffers had changed
+  std::vector<int> not_finite_;    // rounds in a row, by rank
+  std::vector<int> finite_since_;  // rounds since a rank was not finite, by rank
+  int still_for_ = 0;              // rounds in a row in which no rank's buffers had changed
   bool warned_of_rates_ = false;
 };
 

@@ -377,6 +377,9 @@ def test_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert said.startswith("1.9 to 2.5x more time per step") and said.endswith(
         "The run failed: rank 3 is gone\n"
     )
+    made.lines[-1] |= {"status": "interrupted", "error": None}
+    assert report(made.write(tmp_path / "run.jsonl")) == 0
+    assert capsys.readouterr().out.endswith("The run was interrupted.\n")
     assert report(Made([synthetic_logs.header()]).write(tmp_path / "run.jsonl")) == 0
     assert (
         capsys.readouterr().out

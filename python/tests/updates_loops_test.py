@@ -368,3 +368,14 @@ def test_buffers_that_become_what_they_were_travel_again(rank: int) -> None:
     steps(model, optimizer, rank, 2)
     assert models.alike_on_all_ranks(norm.running_mean)
     averager.close()
+
+
+@on_ranks(2)
+def test_training_that_diverges_is_called_that(rank: int) -> None:
+    for plan in ("updates every=2 late=1 union density=10%", "updates every=4 late=2 dense"):
+        model, optimizer, averager = begin(
+            plan, optimizer=lambda model: torch.optim.SGD(model.parameters(), lr=10.0)
+        )
+        with pytest.raises(pliant.DivergedError, match="training diverged"):
+            steps(model, optimizer, rank, 120)
+        averager.close()

@@ -124,6 +124,13 @@ def test_a_run_that_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         assert "rank 3 is gone" in capsys.readouterr().out
 
 
+def test_a_run_that_was_interrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = synthetic_logs.made(steps=5)
+    made.lines[-1] |= {"status": "interrupted"}
+    assert watch.main([str(made.write(tmp_path / "run.jsonl"))]) == 0
+    assert "the run was interrupted after 5 steps" in capsys.readouterr().out
+
+
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = synthetic_logs.made(steps=5).write(tmp_path / "run.jsonl")
     (tmp_path / "empty.jsonl").write_text("")
