@@ -231,6 +231,9 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ([log, "-o", ""], "folder"),
         ([log, "-o", log], "run.jsonl would be written over"),
         ([log, "-o", page, "--png", page], "written twice"),
+        ([log, "-o", page, "--svg", page], "written twice"),
+        ([log, "--svg", tmp_path / "no/chart.svg"], "no/chart.svg"),
+        ([log, "--svg", tmp_path / "folder"], "folder"),
         ([log, "--trace", tmp_path / "no/trace.json"], "trace.json"),
         ([log, "--tensorboard", log], "a file, not a folder"),
         ([log, "--tensorboard", tmp_path / "old"], "exists already"),
@@ -367,14 +370,14 @@ def test_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert report(made.write(tmp_path / "run.jsonl")) == 0
     assert (
         capsys.readouterr().out
-        == "2.7 to 3.6x less time per step than dense would have taken; 100 % of steps used top 1 % (shared/star); prediction error 6 %.\n"
+        == "2.8 to 3.9x less time per step than dense would have taken; 100 % of steps used top 1 % (shared/star); prediction error 6 %.\n"
     )
     for step in made.of("step"):
         step["dense_step"] = None if step["whole"] is None else step["whole"] / 2
     made.lines[-1] |= {"status": "failed", "error": "rank 3 is gone"}
     assert report(made.write(tmp_path / "run.jsonl")) == 0
     said = capsys.readouterr().out
-    assert said.startswith("1.9 to 2.5x more time per step") and said.endswith(
+    assert said.startswith("1.7 to 2.4x more time per step") and said.endswith(
         "The run failed: rank 3 is gone\n"
     )
     made.lines[-1] |= {"status": "interrupted", "error": None}
@@ -408,7 +411,7 @@ def test_dense_is_compared_only_where_it_is_known(
         return out
 
     unknown = "100 ms per step; too little is known to say what dense would have taken"
-    assert _told(made(), tmp_path, capsys).startswith("4.8 to 6.4x less time per step")
+    assert _told(made(), tmp_path, capsys).startswith("4.9 to 6.9x less time per step")
     assert _told(made(bytes=50_000), tmp_path, capsys).startswith(unknown)
     assert _told(made(predicted=0.2), tmp_path, capsys).startswith(unknown)
     assert _told(made(link=link | {"rate_sd": 4e7}), tmp_path, capsys).startswith(unknown)
