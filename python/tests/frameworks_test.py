@@ -115,6 +115,23 @@ def lightning_resumed(rank: int, size: int, folder: str, plan: str) -> None:
     assert torch.equal(*ends)
 
 
+def lightning_with(rank: int, size: int, folder: str, plan: str, epochs: int) -> None:
+    """Goes on from the checkpoint of the epoch before, which other ranks may have written."""
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    from pliant.lightning import Averaging
+
+    module = module_to_fit()
+    saving = ModelCheckpoint(folder, filename="{epoch}")
+    trainer = trainer_of(size, folder, Averaging(plan), saving, max_epochs=epochs)
+    with Messages() as messages:
+        trainer.fit(
+            module, data(), ckpt_path=f"{folder}/epoch={epochs - 2}.ckpt" if epochs > 1 else None
+        )
+    assert not messages.count("lost"), messages.texts
+    assert models.alike_on_all_ranks(models.flat(module))
+
+
 def lightning_alone(rank: int, size: int, folder: str) -> None:
     from pliant.lightning import Averaging
 
@@ -192,6 +209,14 @@ def test_accelerate(plan: str) -> None:
 def test_lightning_resumes_from_its_checkpoints(tmp_path: Any, plan: str) -> None:
     pytest.importorskip("lightning")
     world.run(lightning_resumed, str(tmp_path), plan, ranks=2, group=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plan", PLANS)
+def test_lightning_resumes_with_another_number_of_ranks(tmp_path: Any, plan: str) -> None:
+    pytest.importorskip("lightning")
+    world.run(lightning_with, str(tmp_path), plan, 1, ranks=2, group=False)
+    world.run(lightning_with, str(tmp_path), plan, 2, ranks=3, group=False)
 
 
 @pytest.mark.slow

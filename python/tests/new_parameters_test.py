@@ -32,7 +32,7 @@ def trained(module: nn.Module) -> list[nn.Parameter]:
 
 @on_ranks(2)
 def test_what_is_unfrozen_is_refused_by_name(rank: int) -> None:
-    for plan in PLANS:
+    for plan in (GRADIENTS, UPDATES):
         for style in ("all given", "added", "own optimizer", "closure", "no optimizer attached"):
             if style == "no optimizer attached" and plan == UPDATES:
                 continue
