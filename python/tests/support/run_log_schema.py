@@ -141,7 +141,8 @@ def _step(line: Line, where: str) -> None:
     if line["whole"] is not None:
         assert line["compute"] <= line["whole"] + 1e-9, where
     if line["round"] is None:
-        assert line["bytes"] == 0 and line["seen"] is None and line["predicted"] is None, where
+        assert not line["exchanges"] and line["seen"] is None, where
+        assert line["predicted"] is None, where
 
 
 def _decision(line: Line, where: str) -> None:
