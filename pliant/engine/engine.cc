@@ -184,6 +184,7 @@ State Engine::state() const {
       parts.updates->based()) {
     state.updates = true;
     state.units = parts.gradients.groups().units();
+    state.exchanges = parts.gradients.exchanges();
     state.own_steps = parts.own_steps.completed;
     state.next_exchange = parts.own_steps.next_exchange;
     parts.updates->write(state);
@@ -208,7 +209,7 @@ void Engine::restore(const State& state) {
   if (state.updates) {
     parts.make_updates().read(state);
     parts.own_steps = {state.own_steps, state.next_exchange};
-    State empty{.step = state.step, .units = state.units};
+    State empty{.step = state.step, .exchanges = state.exchanges, .units = state.units};
     empty.residual.resize(parts.parameters.size());
     parts.gradients.read(empty);
   } else {

@@ -418,9 +418,8 @@ void GradientExchange::write(State& state) const {
 void GradientExchange::read(const State& state) {
   wait();
   groups_.read(state);
-  // Units that an engine begins with were not adopted.
-  const bool adopted = groups_.units() != default_units(groups_.sizes());
-  to_adopt_ = adopted && state.step >= kAdoptedSteps ? 0 : kAdoptedSteps;
+  const bool adopted = state.exchanges > 0 && state.step >= kAdoptedSteps;
+  to_adopt_ = adopted ? 0 : kAdoptedSteps;
   exchanges_ = state.exchanges;
   unsent_ = true;
   last_norm_ = state.last_norm;

@@ -39,6 +39,7 @@ class GradientExchange {
   [[nodiscard]] const GradientGroups& groups() const { return groups_; }
   // Result of the last step; nullopt if there was none.
   [[nodiscard]] const std::optional<planner::Result>& last_result() const { return last_result_; }
+  [[nodiscard]] std::uint64_t exchanges() const { return exchanges_; }  // ever
   // Whether some rank's residual may not be zero; all ranks think alike. Nothing may be under way.
   [[nodiscard]] bool has_residual() const { return unsent_; }
   void count_memory(Memory& memory) const;

@@ -49,8 +49,8 @@ struct CommonShareEnergies {
 
 // Everything a rank needs to go on as if it had never stopped. Taken between steps.
 struct State {
-  std::uint64_t step = 0;  // rounds so far
-  std::uint64_t exchanges = 0;
+  std::uint64_t step = 0;               // rounds so far
+  std::uint64_t exchanges = 0;          // of gradients
   std::uint32_t epoch = 0;              // plan version
   std::string plan;                     // in force
   std::string policy;                   // what the planner has learnt, as text

@@ -303,6 +303,7 @@ def test_bytes_of_a_dense_all_reduce_are_counted(rank: int) -> None:
     for plan in ("gradients dense", "updates every=1 late=0 dense"):
         model, optimizer, averager = begin(plan)
         entries = sum(parameter.numel() for parameter in model.parameters())
+        steps(model, optimizer, rank, 1)  # ranks compare their states before it
         before = bytes_of_exchanges(averager)
         steps(model, optimizer, rank, 5)
         sent = bytes_of_exchanges(averager) - before
