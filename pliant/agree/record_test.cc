@@ -42,7 +42,7 @@ TEST(Disagreement, NamesTheOddRankOut) {
 TEST(Disagreement, OfTwoRanksSaysThatNobodyKnowsWhoIsRight) {
   auto records = alike(2);
   records[1].step = 8;
-  EXPECT_THAT(disagreement(records).value_or(""), HasSubstr("cannot be told"));
+  EXPECT_THAT(disagreement(records).value_or(""), HasSubstr("it is not known which rank is right"));
 }
 
 TEST(Disagreement, ComparesWhatWasAppliedOnlyWhereItWasHashed) {

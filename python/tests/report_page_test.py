@@ -225,6 +225,7 @@ def test_names_do_nothing(chromium: browser.Browser, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_names_would_do_nothing_even_without_the_policy(
     chromium: browser.Browser, tmp_path: Path
 ) -> None:
@@ -282,6 +283,7 @@ def test_charts_without_data_say_so(chromium: browser.Browser, tmp_path: Path) -
     )
 
 
+@pytest.mark.slow
 def test_a_long_run_is_thinned_to_points_of_the_log(
     chromium: browser.Browser, tmp_path: Path
 ) -> None:

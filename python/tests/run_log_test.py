@@ -360,8 +360,8 @@ finally:
     [
         ("interrupted", "interrupted", None),
         ("failed", "failed", "ValueError: no such file"),
-        ("exit", "closed", None),
-        ("end", "closed", None),
+        pytest.param("exit", "closed", None, marks=pytest.mark.slow),
+        pytest.param("end", "closed", None, marks=pytest.mark.slow),
     ],
 )
 def test_the_last_line_says_how_the_run_ended(
