@@ -17,12 +17,14 @@ does it by itself. They end as a script ends, with everything that runs at exit.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import multiprocessing
 import multiprocessing.forkserver
 import os
 import queue
+import random
 import socket
 import sys
 import time
@@ -39,9 +41,14 @@ LEAVING_SECONDS = 60.0  # from a rank's last word to its end: far more than it t
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody uses now. It is below those that the kernel gives to connections, and
+    random, so that tests side by side take different ones."""
+    for _ in range(100):
+        port = random.SystemRandom().randrange(15_000, 30_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
+    raise OSError("no free port between 15000 and 30000 in 100 tries")
 
 
 @functools.cache
