@@ -35,7 +35,8 @@ for plan in PLANS:
     assert len(ranks) == 3, done.stdout
     assert all(float(loss) < first / 2 for _, loss, _, _ in ranks), (plan, done.stdout)
     assert len({weights for _, _, weights, _ in ranks}) == 1, (plan, done.stdout)
-    assert all(int(exchanges) > 40 for *_, exchanges in ranks), (plan, done.stdout)
+    least = 200 // 8 if plan in ("updates", "auto") else 40  # they may take every=8
+    assert all(int(exchanges) >= least for *_, exchanges in ranks), (plan, done.stdout)
     with open(log) as written:
         lines = [json.loads(line) for line in written]
     assert (
