@@ -36,7 +36,9 @@ COMMANDS = {
         "a run's log as one page of charts, as a table, a trace", "pliant.report.cli"
     ),
     "watch": Command("a run's log, live in the terminal", "pliant.watch.cli"),
-    "doctor": Command("what is here, what will not work, and how to mend it", "pliant.doctor.cli"),
+    "doctor": Command(
+        "checks this machine and says how to mend what will not work", "pliant.doctor.cli"
+    ),
     "lab": Command("a network of N hosts on this machine, that changes over time"),
     "bench": Command("our collectives and exchanges, timed beside the backend's own"),
 }

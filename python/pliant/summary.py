@@ -83,7 +83,7 @@ class Summary:
         size, duration = _native.size_text, _native.duration_text
         per_step = size(round(self.bytes_sent / self.steps)) if self.steps else "nothing"
         lines = [
-            f"plan {self.plan} (epoch {self.epoch})",
+            f"plan {self.plan} (plan version {self.epoch})",
             f"steps {self.steps}, exchanges {self.exchanges}, of which void {self.voids}",
             f"sent {size(self.bytes_sent)}, {per_step} a step; control records "
             f"{size(self.control_bytes_sent)} in {duration(self.control_seconds)}",

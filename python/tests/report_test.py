@@ -724,6 +724,17 @@ def test_the_chart_of_a_log_that_knows_little(what: str, tmp_path: Path) -> None
         assert any(line.startswith(curves) for line in words.splitlines())
 
 
+def test_the_chart_of_a_link_that_is_too_fast_to_tell(tmp_path: Path) -> None:
+    made = synthetic_logs.made(steps=120)
+    for step in made.of("step"):
+        if step["link"] is not None and step["step"] < 60:
+            step["link"] |= {"rate": 8e11, "rate_sd": 1e14}
+    log = made.write(tmp_path / "run.jsonl")
+    assert report(log, "--svg", tmp_path / "chart.svg") == 0
+    words = _words_of(tmp_path / "chart.svg")
+    assert "too fast to tell" in words and "800 Gbit/s" not in words, words
+
+
 def test_a_trial_is_no_change(tmp_path: Path) -> None:
     """As the engine writes them: `changed` on the first decision, and on the way back from a
     trial."""

@@ -262,7 +262,7 @@ def test_the_first_change_to_updates_is_announced_once(rank: int) -> None:
                 averager.set_plan("updates every=1 late=0 dense")
                 steps(model, optimizer, rank, 4)
         warned = [text for level, text in messages.levels if level >= logging.WARNING]
-        announced = [text for text in warned if "weights of its own" in text]
+        announced = [text for text in warned if "parameters of their own" in text]
         assert len(announced) == (rank == 0 and not pinned), warned
         averager.close()
 

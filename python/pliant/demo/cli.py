@@ -48,7 +48,7 @@ def parser() -> Parser:
         "--seconds",
         type=float,
         metavar="S",
-        help="as many steps as plain DDP should do in half of this time",
+        help="choose the number of steps so that plain DDP takes about half of this time",
     )
     length.add_argument(
         "--quick",

@@ -121,7 +121,7 @@ def _interface() -> Finding:
             _GLOO,
             "interface",
             State.ADVICE,
-            f"loopback: the name '{name}' of this host leads to no address of it, so no other "
+            f"loopback: the name '{name}' of this host has no address of it, so no other "
             "machine can join",
             choice,
         )
@@ -131,12 +131,12 @@ def _interface() -> Finding:
             _GLOO,
             "interface",
             State.ADVICE,
-            f"{where} ({address}), which '{name}' leads to: fine for ranks on this machine, but no "
+            f"{where} ({address}), the address of the name '{name}': fine for ranks on this machine, but no "
             "other can join",
             choice,
         )
     return Finding(
-        _GLOO, "interface", State.OK, f"{where} ({address}), which the name '{name}' leads to"
+        _GLOO, "interface", State.OK, f"{where} ({address}), the address of the name '{name}'"
     )
 
 
@@ -250,7 +250,7 @@ def _limit(name: str, link: Link) -> Finding | None:
         _TCP,
         short,
         State.NOTE,
-        f"{_size(int(value))}: binds programs that set their buffers themselves; Gloo and Open MPI "
+        f"{_size(int(value))}: affects only programs that set their own buffer sizes; Gloo and Open MPI "
         "leave that to the kernel",
         _set(name, str(link.in_flight)),
     )

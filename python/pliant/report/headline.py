@@ -268,14 +268,15 @@ class _Layout:
     # --- the network ---
 
     def _rates_of(self, log: RunLog) -> tuple[list[float], list[float | None], str]:
-        """Moments, the rate from each on, and what to call it: the truth, else the estimate."""
+        """Moments, the rate from each on, and what to call it: the truth, else the estimate, which
+        is infinite where the link is too fast to tell."""
         x, rates = true_points(log, self.truth, lambda state: state.rate)
         if any(rates):
             return x, rates, "network"
         steps = thinned([step for step in log.steps if step.link])
         x = [step.t for step in steps] + [log.seconds]
-        estimates = [step.link.rate if step.link else None for step in steps]
-        calm = running_median(finite(estimates), window_of(len(steps)))
+        estimates = [step.link.known_rate or math.inf for step in steps if step.link]
+        calm = running_median(estimates, window_of(len(steps)))
         return x, [*calm, calm[-1]] if calm else [], "network (estimated)"
 
     def _all_rates(self) -> list[float | None]:
@@ -289,7 +290,7 @@ class _Layout:
         caption = f"{known} during {self.names[index]}" if len(self.logs) > 1 else known
         self._text(LEFT, self.y - 8, caption, size=12, role=f"run{index}")
         bottom = self.y + BAND
-        height = _rate_scale([rate for rate in self._all_rates() if rate])
+        height = _rate_scale([rate for rate in self._all_rates() if rate and rate < math.inf])
         points: list[Point] = []
         for i, rate in enumerate(rates):
             y = bottom - BAND * (height(rate) if rate else 0.0)
@@ -304,7 +305,8 @@ class _Layout:
     def _rates(self, x: Sequence[float], rates: Sequence[float | None], bottom: float) -> None:
         """The rate, where it stays long enough to be read; without its unit where that is all that
         fits, and the unit is the same everywhere."""
-        one_unit = len({formatting.rate(rate).partition(" ")[2] for rate in rates if rate}) == 1
+        known = [rate for rate in rates if rate and rate < math.inf]
+        one_unit = len({formatting.rate(rate).partition(" ")[2] for rate in known}) == 1
         begin = 0
         for i in range(1, len(rates) + 1):
             if i < len(rates) - 1 and _alike(rates[i], rates[begin]):
@@ -312,8 +314,8 @@ class _Layout:
             end = min(i, len(rates) - 1)
             left, right = self._x(x[begin]), self._x(x[end])
             rate = rates[begin]
-            text = formatting.rate(rate) if rate else "down"
-            shorter = text.partition(" ")[0] if one_unit else text
+            text = _rate_text(rate)
+            shorter = text.partition(" ")[0] if one_unit and rate in known else text
             for each in dict.fromkeys((text, shorter)):
                 if len(each) * 12 * CHARACTER + 4 < right - left:
                     self._text((left + right) / 2, bottom - 6, each, size=12, anchor="middle")
@@ -451,14 +453,20 @@ def _digits(ratio: float) -> tuple[float, ...]:
 def _rate_scale(rates: Sequence[float]) -> Callable[[float], float]:
     """Heights from 0.48 to 0.95 of a band, logarithmic: a network ten times slower must still be
     there."""
-    low, high = min(rates), max(rates)
+    low, high = min(rates, default=1.0), max(rates, default=1.0)
     if high / low < 1.05:
-        return lambda rate: 0.65
-    return lambda rate: 0.48 + 0.47 * math.log(rate / low) / math.log(high / low)
+        return lambda rate: 0.65 if rate < math.inf else 0.95
+    return lambda rate: 0.48 + 0.47 * math.log(min(rate, high) / low) / math.log(high / low)
+
+
+def _rate_text(rate: float | None) -> str:
+    if not rate:
+        return "down"
+    return formatting.rate(rate) if rate < math.inf else "too fast to tell"
 
 
 def _alike(a: float | None, b: float | None) -> bool:
-    return a == b if not a or not b else abs(math.log(a / b)) < 0.2
+    return a == b or bool(a and b and max(a, b) < math.inf and abs(math.log(a / b)) < 0.2)
 
 
 def _nice(value: float) -> float:

@@ -34,7 +34,7 @@ def plans(logs: Sequence[RunLog], truth: Truth | None) -> Section:
     behind = (
         "the network's true rate" if truth else "the estimated rate (give --truth for the true one)"
     )
-    text = f"How much was sent, by which scheme; dense keeps 100 %. Behind it, in grey, {behind}: a good controller thins out when the network gets slow, and only then."
+    text = f"How much was sent, by which scheme; dense keeps 100 %. Behind it, in grey, {behind}: the density should fall only where the network is slow."
     return Section(
         "Plan and density",
         text,

@@ -30,7 +30,7 @@ def rows(figures: Figures) -> dict[str, str]:
         "time per step": formatting.duration(figures.step_time),
         "of that: compute": formatting.duration(figures.compute),
         "of that: exposed exchange": formatting.duration(figures.exposed),
-        "codec work": formatting.duration(figures.coding),
+        "coding": formatting.duration(figures.coding),
         "dense would have taken": formatting.duration(figures.dense_step_time)
         if figures.speed_up
         else "-",

@@ -164,7 +164,7 @@ def _parts(log: RunLog, index: int, runs: int) -> tuple[Chart, float]:
     chart = Chart(
         f"parts-{index}",
         title,
-        "Compute is this rank's own time; exposed exchange is waiting that nothing hid; codec is "
+        "Compute is this rank's own time; exposed is the time that the step waited for exchanges; coding is "
         "select, encode and decode.",
         _part_traces(log),
         layout(
@@ -187,7 +187,7 @@ def _part_traces(log: RunLog) -> list[Trace]:
     layers = [
         ("compute", [step.compute for step in steps], "#56B4E9"),
         ("exposed exchange", [step.exposed for step in steps], "#D55E00"),
-        ("codec", inside, "#CC79A7"),
+        ("coding", inside, "#CC79A7"),
     ]
     traces: list[Trace] = [
         {
@@ -207,12 +207,12 @@ def _part_traces(log: RunLog) -> list[Trace]:
         traces.append(
             {
                 "type": "scatter",
-                "name": "codec, beside compute",
+                "name": "coding, beside compute",
                 "x": x,
                 "y": finite(beside),
                 "mode": "lines",
                 "line": {"color": "#8a3a6d", "width": 1.2, "dash": "dot"},
-                "hovertemplate": "%{y:.3~s}s<extra>codec, in a lane</extra>",
+                "hovertemplate": "%{y:.3~s}s<extra>coding, in a lane</extra>",
             }
         )
     return traces

@@ -48,6 +48,11 @@ _AFTER_A_DEADLINE = (
     "GradScaler: pass it, pliant.attach(..., scaler=scaler). Skipped by the loop: skip on all ranks."
 )
 
+_WHILE_SETTLING = (
+    "This rank was settling (settled() or close()), which every rank must do: did the others come, or "
+    "had their scripts ended? To evaluate or save on one rank use on_base()."
+)
+
 
 class UpdatesDriver:
     """The updates side of one averager. Idle while the plan is of kind gradients."""
@@ -174,7 +179,7 @@ class UpdatesDriver:
             stepped = engine.step(*self.tensors.pair())
         if not stepped.finite:
             log.warning(
-                "the progress of this rank was not finite: its parameters went back, and %d "
+                "this rank computed infinity or NaN: its parameters are back where they were, and %d "
                 "entries of its optimizers' state were set to 0",
                 self.optimizers.zero_non_finite(),
             )
@@ -202,7 +207,7 @@ class UpdatesDriver:
         if self._exchanges:
             self._views.check_closed("settled()")
             self._views.base_changed()
-            with self._failure.remember():
+            with self._failure.remember(settling=True):
                 self._engine.meet(*self._progress())
                 self._after_settling()
             self._check_all_loaded()
@@ -220,7 +225,7 @@ class UpdatesDriver:
     def settle_on(self, pair: Pair, *, unbounded: bool = False) -> None:
         """unbounded: this rank has no more data and serves the others for as long as they train."""
         self._views.base_changed()
-        with self._failure.remember():
+        with self._failure.remember(settling=True):
             self._engine.settle(*pair, unbounded=unbounded)
             self._after_settling()
 
@@ -407,10 +412,9 @@ class UpdatesDriver:
         if not self._pinned and self._side_channel.rank == 0:
             self._log_once.warning(
                 "updates",
-                "from here on every rank trains on weights of its own and pliant averages their "
-                "progress (kind updates). state_dict(), and forwards in eval mode without "
-                "gradients, use the weights on which all ranks agree; parameters() and "
-                'torch.save(model) are this rank\'s own. plan="gradients" keeps all ranks '
+                "pliant: ranks now train on parameters of their own and average their progress "
+                "(kind updates). state_dict() and evaluation use the parameters on which all ranks "
+                "agree. Call close() before the last checkpoint. plan='gradients' keeps all ranks "
                 "identical. docs/updates.md",
             )
 
@@ -461,15 +465,15 @@ class _Failure:
             raise self._error
 
     @contextmanager
-    def remember(self) -> Iterator[None]:
+    def remember(self, *, settling: bool = False) -> Iterator[None]:
         self.check()
         try:
             yield
         except AbsentError:
             raise
         except Exception as error:
-            if isinstance(error, CommError) and "deadline" in str(error):
-                error.args = (f"{error}\n  {_AFTER_A_DEADLINE}",)
+            if isinstance(error, CommError) and (settling or "deadline" in str(error)):
+                error.args = (f"{error}\n  {_WHILE_SETTLING if settling else _AFTER_A_DEADLINE}",)
             self._error = error
             raise
 

@@ -60,7 +60,7 @@ def parser() -> Parser:
         "--steps",
         type=at_least_one,
         metavar="N",
-        help="how many steps the run will have: the log does not know",
+        help="total number of steps, for the progress bar and the time left",
     )
     out.add_argument(
         "--timeout",
