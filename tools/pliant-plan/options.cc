@@ -72,8 +72,7 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
                  "what coding costs: 'here' measures this machine, 'none' leaves it out, or a file "
                  "of costs [here, or the log's]");
   app.add_flag("--adam", typed.adam, "the optimizer is Adam or one of its kind");
-  app.add_flag("--gradients-only", typed.gradients_only,
-               "the optimizer is not at hand: no updates");
+  app.add_flag("--gradients-only", typed.gradients_only, "consider plans of kind gradients only");
   app.add_flag("--sweep", options.sweep, "the best plan over many links instead of one");
   app.add_flag("--json", typed.json, "print one JSON document");
   app.add_flag("--csv", typed.csv, "print comma-separated values");

@@ -132,7 +132,7 @@ std::string table(const Advice& advice, const Options& options, const std::optio
                             ? ""
                             : " (the slowest link; the others scaled alike)");
   } else {
-    text += "There is no bandwidth between 1 Mbit/s and 1 Tbit/s where that changes.\n";
+    text += "At this latency that holds for every bandwidth from 1 Mbit/s to 1 Tbit/s.\n";
   }
   if (options.log) text += log_text(*options.log, advice, options);
   text += "\n" + text_of({.step = "step",
@@ -166,7 +166,7 @@ std::string verdict(const Advice& advice) {
   const std::string worth =
       fmt::format("{} plain DDP{}", range_text(range), range.low == range.high ? "" : " (assumed)");
   if (dense && plan.values == plan::ValueCode::kF32)
-    return fmt::format("do not compress, but exchange otherwise: {}, {}", to_string(plan), worth);
+    return fmt::format("send everything, but in another way: {}, {}", to_string(plan), worth);
   const std::string what = dense
                                ? fmt::format("all entries as {}", to_string(plan.values))
                                : fmt::format("{} at {}",
