@@ -69,6 +69,19 @@ std::int64_t hash_of(const std::vector<at::Tensor>& tensors) {
   return static_cast<std::int64_t>(all);
 }
 
+// A few entries of each tensor, evenly spread: whether they changed says whether the tensors did.
+at::Tensor sample_of(const std::vector<at::Tensor>& tensors) {
+  constexpr std::int64_t kEntries = 16;
+  std::vector<float> entries;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.scalar_type() != at::kFloat || !tensor.device().is_cpu()) continue;
+    const float* data = tensor.const_data_ptr<float>();
+    const std::int64_t stride = std::max<std::int64_t>(1, tensor.numel() / kEntries);
+    for (std::int64_t i = 0; i < tensor.numel(); i += stride) entries.push_back(data[i]);
+  }
+  return at::tensor(entries);
+}
+
 void bind_values(py::module_& module) {
   py::class_<engine::Memory>(module, "Memory")
       .def_readonly("residual", &engine::Memory::residual)
@@ -292,6 +305,7 @@ PYBIND11_MODULE(_native, module) {
              pybind11::call_guard<pybind11::gil_scoped_release>());
   module.def("simd_targets", &pliant::native::simd_targets);
   module.def("hash", &pliant::native::hash_of, pybind11::arg("tensors"));
+  module.def("sample", &pliant::native::sample_of, pybind11::arg("tensors"));
   pliant::native::bind_values(module);
   pliant::native::bind_state(module);
   pliant::native::bind_plan(module);

@@ -52,6 +52,7 @@ class Attachment:
     ) -> None:
         self.options = options
         self._ddp = None if ddp is None else weakref.ref(ddp)
+        self._known_exception = sys.exc_info()[1]
         self.support = support
         self.state = AveragerState()
         self.monitor = RunMonitor(options)
@@ -102,7 +103,7 @@ class Attachment:
             scale=LossScale(options.scaler, options.clip_norm or 0.0),
             selector=selector,
             updates=support.driver,
-            before_step=lambda: state.before_step(engine, side_channel, support),
+            before_step=lambda: state.before_step(engine, side_channel),
         )
         self._running = Running(engine, side_channel, parameters, gradients, support)
         if self._ddp is not None and (ddp := self._ddp()) is not None and not alone:
@@ -118,11 +119,12 @@ class Attachment:
         if self._closed is not None:
             return
         updates = self.support.driver
-        if updates is not None and not updates.failed and sys.exc_info()[0] is None:
+        fails = ending.on_its_way(self._known_exception) is not None
+        if updates is not None and not updates.failed and not fails:
             updates.settle()
         engine = None if self._running is None else self._running.engine
         if engine is not None:
-            ending.close(engine)
+            ending.close(engine, known=self._known_exception)
         self._closed = self.summary()
         self._running = None
         for action in self._on_close:
@@ -141,6 +143,10 @@ class Attachment:
     @property
     def running(self) -> Running | None:
         return self._running
+
+    @property
+    def trains_locally(self) -> bool:
+        return self.support.driver is not None and self.support.driver.trains_locally
 
     @property
     def is_closed(self) -> bool:
@@ -212,7 +218,7 @@ class Attachment:
     def before_training_forward(self) -> None:
         updates = self.support.driver
         if updates is not None and updates.trains_locally:
-            self.state.warn_if_not_restored(self.support)
+            self.state.warn_if_not_restored()
 
     def look_for_rescaling(self) -> None:
         if self._running is not None:

@@ -99,9 +99,7 @@ class AveragerState:
     def load_nothing(self, running: Running | None, support: UpdatesSupport) -> None:
         """load_state_dict() was given no state."""
         self._log_once.warning(
-            "no state",
-            "no averager state to load: the residual is lost, training continues"
-            + _rebase_advice(support),
+            "no state", "no averager state to load: the residual is lost, training continues"
         )
         if running is not None and support.driver is not None:
             support.driver.check_loadable({})
@@ -118,9 +116,7 @@ class AveragerState:
     def optimizer_was_restored(self) -> None:
         self._optimizer_restored = True
 
-    def before_step(
-        self, engine: _native.Engine, side_channel: SideChannel, support: UpdatesSupport
-    ) -> None:
+    def before_step(self, engine: _native.Engine, side_channel: SideChannel) -> None:
         """Collective in the first step, and in the first one after a state was loaded."""
         if not self._compared:
             self._compared = True
@@ -130,18 +126,12 @@ class AveragerState:
                 f"{'restored' if self._restored else 'no state loaded'}",
                 "where to go on from (load the averager's state on all ranks or on none)",
             )
-        self.warn_if_not_restored(support)
+        self.warn_if_not_restored()
 
-    def warn_if_not_restored(self, support: UpdatesSupport) -> None:
+    def warn_if_not_restored(self) -> None:
         if self._optimizer_restored and not self._restored:
             self._log_once.warning(
                 "not restored",
                 "the optimizer was restored and the averager was not: the residual is lost, "
-                "training continues" + _rebase_advice(support),
+                "training continues",
             )
-
-
-def _rebase_advice(support: UpdatesSupport) -> str:
-    if support.driver is None or not support.driver.trains_locally:
-        return ""
-    return ". If parameters were loaded after pliant.attach(), call averager.rebase() first"

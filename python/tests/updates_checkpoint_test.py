@@ -207,10 +207,7 @@ def test_an_optimizer_restored_alone_is_warned_about(rank: int) -> None:
         steps(model, optimizer, rank, 3)
         averager.load_state_dict(None)
     assert messages.count("the averager was not") == 1, messages.texts
-    assert (
-        messages.count("no averager state") == 1
-        and messages.count("call averager.rebase() first") == 2
-    ), messages.texts
+    assert messages.count("no averager state") == 1, messages.texts
     averager.close()
 
 

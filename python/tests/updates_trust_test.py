@@ -11,6 +11,7 @@ import logging
 import os
 import pickle
 import tempfile
+import threading
 import time
 import weakref
 
@@ -429,3 +430,164 @@ def test_a_slow_broadcast_of_buffers_is_mentioned_and_is_not_compute(rank: int) 
     timed = [line for line in logged if line.get("whole") and line.get("compute") is not None]
     exposed = sorted(line["exposed"] for line in timed)
     assert len(timed) > 10 and exposed[len(exposed) // 2] >= 0.2, timed
+
+
+@on_ranks(2)
+def test_an_optimizer_that_was_not_attached_is_refused(rank: int) -> None:
+    model, optimizer, averager = begin(OWN)
+    steps(model, optimizer, rank, 3)
+    other = models.sgd(model)
+    with pytest.raises(pliant.UnsupportedError, match="was not given to pliant.attach"):
+        steps(model, other, rank, 1)
+    steps(model, optimizer, rank, 3)
+    averager.close()
+    steps(model, other, rank, 1)
+
+
+@on_ranks(2)
+def test_weights_swapped_in_by_hand_are_what_is_evaluated_and_saved(rank: int) -> None:
+    twins = [begin(OWN) for _ in range(2)]
+    average = models.mlp(seed=9)
+    for _ in range(3):
+        for twin, (model, optimizer, _) in enumerate(twins):
+            steps(model, optimizer, rank, 3)
+            if twin == 0:
+                continue
+            before = [parameter.detach().clone() for parameter in model.parameters()]
+            for parameter, value in zip(model.parameters(), average.parameters(), strict=True):
+                parameter.data.copy_(value)
+            assert torch.equal(outputs(model), outputs(average))
+            saved = model.module.state_dict()
+            assert torch.equal(flat_state(saved), flat_state(average.state_dict()))
+            for parameter, value in zip(model.parameters(), before, strict=True):
+                parameter.data.copy_(value)
+            assert models.alike_on_all_ranks(flat_state(model.state_dict()))
+    assert torch.equal(models.flat(twins[0][0]), models.flat(twins[1][0]))
+    for model, _, averager in twins:
+        for parameter, value in zip(model.parameters(), average.parameters(), strict=True):
+            parameter.data.copy_(value)
+        averager.close()
+        assert torch.equal(models.flat(model), models.flat(average)), "the last swap stays"
+
+
+@on_ranks(2)
+def test_weights_that_the_loop_normalizes_are_training(rank: int) -> None:
+    model, optimizer, averager = begin(OWN)
+    for number in range(8):
+        models.step(model, optimizer, rank, number)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(0.999)
+    assert models.alike_on_all_ranks(flat_state(model.state_dict()))
+    averager.close()
+    assert models.alike_on_all_ranks(models.flat(model))
+
+
+@on_ranks(2)
+def test_training_inside_an_except_block(rank: int) -> None:
+    try:
+        raise RuntimeError("out of memory")
+    except RuntimeError:
+        model, optimizer, averager = begin(OWN)
+        steps(model, optimizer, rank, 5)
+        averager.close()
+    assert models.alike_on_all_ranks(models.flat(model)), "closing settles"
+
+
+class _Histogram(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = models.mlp()
+        self.register_buffer("seen", torch.zeros(2))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        self.seen += torch.tensor([1.0, 0.0] if self.training else [0.0, 1.0])
+        result: torch.Tensor = self.inner(inputs)
+        return result
+
+
+@on_ranks(2)
+def test_a_buffer_that_training_and_evaluation_write(rank: int) -> None:
+    model, optimizer, averager = begin(OWN, _Histogram)
+    for epoch in range(3):
+        steps(model, optimizer, rank, 4)
+        model.module.seen[1] = 0
+        for _ in range(5):
+            outputs(model)
+        assert model.module.seen[1] == 5, (epoch, model.module.seen)
+    averager.close()
+
+
+@on_ranks(2)
+def test_statistics_that_change_between_two_evaluations(rank: int) -> None:
+    model, optimizer, averager = begin(OWN, models.conv)
+    steps(model, optimizer, rank, 4)
+    expected = outputs(model)
+    model.train()
+    for number in range(3):
+        with torch.no_grad():
+            model(models.batch(rank, number)[0])
+    assert torch.equal(outputs(model), expected), "no step, no other base"
+    averager.close()
+
+
+@on_ranks(2)
+def test_copies_types_threads_and_exports(rank: int) -> None:
+    model, optimizer, averager = begin(OWN, models.mlp)
+    steps(model, optimizer, rank, 5)
+    live, example = models.flat(model), models.batch(0, 0)[0]
+    pickle.dumps(model), copy.deepcopy(model)
+    traced = torch.jit.trace(model.module.eval(), example)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            traced(example), torch.export.export(model.module, (example,)).module()(example)
+        )
+    model.module.train()
+    assert torch.equal(models.flat(model), live)
+    model.module.bfloat16().eval()
+    with torch.no_grad():
+        assert models.alike_on_all_ranks(model.module(example.bfloat16()).float())
+    model.module.float()
+    for parameter, value in zip(
+        model.parameters(), torch.split(live, [p.numel() for p in model.parameters()]), strict=True
+    ):
+        parameter.data.copy_(value.view_as(parameter))
+    model.module.train()
+    answers: list[torch.Tensor] = []
+
+    def elsewhere() -> None:
+        steps(model, optimizer, rank, 1)
+        answers.append(outputs(model))
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join(60)
+    assert models.alike_on_all_ranks(answers[0])
+
+
+class _NotANumber(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = models.mlp()
+        self.register_buffer("unknown", torch.tensor([float("nan")]))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.inner(inputs)
+        return result
+
+
+@on_ranks(2)
+def test_loading_what_one_rank_has_itself(rank: int) -> None:
+    model, optimizer, averager = begin(OWN, _NotANumber, deadline=60)
+    steps(model, optimizer, rank, 4)
+    if rank == 0:  # swaps and puts back; one buffer is not a number
+        before = copy.deepcopy(model.state_dict())
+        model.module.load_state_dict(_NotANumber().state_dict())
+        model.load_state_dict(before)
+    steps(model, optimizer, rank, 4)
+    own = [{name: value.detach().clone() for name, value in model.module.named_parameters()}]
+    dist.broadcast_object_list(own, 0)  # rank 0's own parameters, on every rank
+    model.module.load_state_dict(own[0], strict=False)
+    steps(model, optimizer, rank, 4)
+    averager.close()
+    assert models.alike_on_all_ranks(models.flat(model))

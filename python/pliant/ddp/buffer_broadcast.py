@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
-from pliant.ddp.loop_observer import not_compiled
+from pliant.ddp.loop_observer import CallHook
 
 log = logging.getLogger("pliant")
 
@@ -38,8 +38,8 @@ class BroadcastTimer:
         self._handles: list[RemovableHandle] = []
         if ddp.will_sync_module_buffers():  # type: ignore[no-untyped-call]
             self._handles = [
-                ddp.register_forward_pre_hook(not_compiled(self._enter_ddp)),
-                ddp.module.register_forward_pre_hook(_ModuleHook(self)),
+                ddp.register_forward_pre_hook(CallHook(self._enter_ddp)),
+                ddp.module.register_forward_pre_hook(CallHook(self._enter_module)),
             ]
 
     def stop(self) -> None:
@@ -51,7 +51,7 @@ class BroadcastTimer:
         synchronizes = ddp.will_sync_module_buffers()  # type: ignore[no-untyped-call]
         self._began = time.perf_counter() if synchronizes else None
 
-    def enter_module(self) -> None:
+    def _enter_module(self, module: nn.Module, inputs: object) -> None:
         began, self._began = self._began, None
         if began is None:
             return
@@ -74,23 +74,3 @@ class BroadcastTimer:
                 1e3 * self._spent / self._count,
                 1e3 * elapsed / self._count,
             )
-
-
-class _ModuleHook:
-    """Hook of the module inside DDP. The module may be copied or pickled with it; the hook of a
-    copy does nothing."""
-
-    def __init__(self, timer: BroadcastTimer | None = None) -> None:
-        self._timer = timer
-
-    def __call__(self, module: nn.Module, inputs: object) -> None:
-        if self._timer is not None:
-            _enter(self._timer)
-
-    def __reduce__(self) -> tuple[type[_ModuleHook], tuple[()]]:
-        return _ModuleHook, ()
-
-
-@not_compiled
-def _enter(timer: BroadcastTimer) -> None:
-    timer.enter_module()

@@ -32,7 +32,7 @@ class LoopObserver:
     ) -> None:
         self._events = weakref.ref(events)
         self._handles: list[RemovableHandle] = [
-            module.register_forward_pre_hook(not_compiled(self._before_forward))
+            module.register_forward_pre_hook(CallHook(self._before_forward))
         ]
         for optimizer in optimizers:
             self._handles.append(optimizer.register_step_post_hook(self._after_step))
@@ -62,7 +62,27 @@ class LoopObserver:
             events.optimizer_was_restored()
 
 
+class CallHook:
+    """Hook of a module that calls a function, outside of torch.compile's graphs. A module may be
+    copied or pickled with its hooks; the hook of a copy does nothing."""
+
+    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+        self._function = function
+
+    def __call__(self, *arguments: object) -> None:
+        if self._function is not None:
+            _call(self._function, *arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CallHook, ()
+
+
 def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, excluded from the graphs of torch.compile."""
     excluded: Callable[..., Any] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
     return excluded
+
+
+@not_compiled
+def _call(function: Callable[..., Any], *arguments: object) -> None:
+    function(*arguments)

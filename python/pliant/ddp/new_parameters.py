@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Refusal of parameters that begin to train after `attach`: nobody would average them, and ranks
-would drift apart without a word."""
+"""Refusal of parameters that begin to train after `attach`, and of optimizers that were not
+attached: nobody would average what they do, and ranks would drift apart without a word."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ from pliant.errors import UnsupportedError
 class Owner(Protocol):
     @property
     def group(self) -> dist.ProcessGroup: ...
+    @property
+    def trains_locally(self) -> bool: ...
 
 
 class NewParameters:
@@ -50,21 +52,30 @@ class NewParameters:
         for name, parameter in module.named_parameters():
             if name in ignored or (parameter.requires_grad and id(parameter) not in self._known):
                 self._known.add(id(parameter))  # DDP averages sparse gradients by itself
+        self._averaged = {id(parameter) for parameter in averaged.tensors}
         self._exchanged = {id(optimizer) for optimizer in exchanged}
         self._foreign: set[int] = set()  # parameters of other models
+        self._stepping: set[int] = set()  # attached optimizers inside their own step()
         # After a step too: a closure computes gradients within it.
         me = weakref.WeakMethod(self._check)
-        check = not_compiled(lambda one, args, kwargs: _call(me, one))
         self._handles = [
-            register_optimizer_step_pre_hook(check),
-            register_optimizer_step_post_hook(check),
+            register_optimizer_step_pre_hook(
+                not_compiled(lambda one, args, kwargs: _call(me, one, True))
+            ),
+            register_optimizer_step_post_hook(
+                not_compiled(lambda one, args, kwargs: _call(me, one, False))
+            ),
         ]
         self._end = weakref.finalize(owner, _remove, self._handles)
 
     def stop(self) -> None:
         self._end()
 
-    def _check(self, optimizer: Optimizer) -> None:
+    def _check(self, optimizer: Optimizer, begins: bool) -> None:
+        if id(optimizer) in self._exchanged:
+            (self._stepping.add if begins else self._stepping.discard)(id(optimizer))
+        elif begins and self._exchanged and not self._stepping:
+            self._refuse_if_not_attached(optimizer)
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if (
@@ -74,6 +85,21 @@ class NewParameters:
                     and parameter.requires_grad
                 ):
                     self._refuse_if_ours(optimizer, parameter)
+
+    def _refuse_if_not_attached(self, optimizer: Optimizer) -> None:
+        """Under updates the steps of attached optimizers are what is exchanged."""
+        owner = self._owner()
+        if owner is None or not owner.trains_locally:
+            return
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if id(parameter) in self._averaged and parameter.grad is not None:
+                    raise UnsupportedError(
+                        f"{type(optimizer).__name__} steps the model and was not given to "
+                        "pliant.attach(): under updates nobody would average its progress. "
+                        "Call averager.close(), then attach again with it; or use a plan of kind "
+                        "gradients."
+                    )
 
     def _refuse_if_ours(self, optimizer: Optimizer, parameter: torch.Tensor) -> None:
         owner, module = self._owner(), self._module()
@@ -97,9 +123,9 @@ class NewParameters:
         self._foreign.add(id(parameter))
 
 
-def _call(method: weakref.WeakMethod[Any], optimizer: Optimizer) -> None:
+def _call(method: weakref.WeakMethod[Any], optimizer: Optimizer, begins: bool) -> None:
     if (alive := method()) is not None:
-        alive(optimizer)
+        alive(optimizer, begins)
 
 
 def _remove(handles: list[RemovableHandle]) -> None:

@@ -8,10 +8,19 @@ import sys
 from pliant import _native
 
 
-def close(engine: _native.Engine, *, at_exit: bool = False) -> None:
-    """Closes the engine; its log ends with the exception that is on its way, if there is one.
-    at_exit: or that has ended the script."""
+def on_its_way(known: BaseException | None) -> BaseException | None:
+    """The exception that is being handled now, unless it is `known`: the averager was made inside
+    an `except` block."""
     error = sys.exc_info()[1]
+    return None if error is known else error
+
+
+def close(
+    engine: _native.Engine, *, at_exit: bool = False, known: BaseException | None = None
+) -> None:
+    """Closes the engine; its log ends with the exception that is on its way, if there is one.
+    at_exit: or that has ended the script. known: an exception that user code had handled before."""
+    error = on_its_way(known)
     if error is None and at_exit and not hasattr(sys, "ps1"):
         error = getattr(sys, "last_value", None)
     if error is None or isinstance(error, SystemExit):

@@ -34,15 +34,19 @@ class BaseViews:
         self._tensors = tensors
         self._is_shown = is_shown
         self._base = base
-        self._copy: Sequence[torch.Tensor] | None = None  # of the base, until it changes
-        self._constant: set[int] = set()  # tensors that were equal to the base when it was copied
+        self._copy: dict[int, _Shown] = {}  # by tensor; empty if the base was not asked for
         self._saved: weakref.WeakValueDictionary[int, torch.Tensor] = weakref.WeakValueDictionary()
-        self._own: list[tuple[torch.Tensor, torch.Tensor]] | None = None
+        self._open: list[_Swap] | None = None
+        self._kept: list[_Shown] = []  # those that are not swapped while the base is shown
+        # Buffers that evaluation has written, by id.
+        self._written: weakref.WeakValueDictionary[int, torch.Tensor] = (
+            weakref.WeakValueDictionary()
+        )
         self._thread = threading.get_ident()
 
     @property
     def is_open(self) -> bool:
-        return self._own is not None
+        return self._open is not None
 
     def check_closed(self, what: str) -> None:
         if self.is_open:
@@ -52,8 +56,10 @@ class BaseViews:
             )
 
     def base_changed(self) -> None:
-        self._copy = None
+        """Called by the thread that trains."""
+        self._copy = {}
         self._saved.clear()
+        self._thread = threading.get_ident()
 
     @contextmanager
     def show(self) -> Iterator[None]:
@@ -67,31 +73,36 @@ class BaseViews:
 
     def open(self) -> bool:
         """Returns whether the base is shown now and was not before."""
-        if self._own is not None or threading.get_ident() != self._thread:
+        if self._open is not None or threading.get_ident() != self._thread or not self._made():
             return False
-        base = self._current()
-        if base is None:
-            return False
-        own: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for tensor, value in zip(self._tensors.all(), base, strict=True):
-            if id(tensor) not in self._constant:
-                own.append((tensor, tensor.data))
-                tensor.data = value
-        self._own = own
+        self._open = []
+        for shown in self._copy.values():
+            tensor = shown.tensor
+            if id(tensor) in self._written or shown.is_constant():
+                self._kept.append(shown)
+                continue
+            if shown.value.dtype != tensor.dtype:  # as after model.bfloat16()
+                shown.value = shown.value.to(tensor.dtype)
+            self._open.append(_Swap(shown))
+            tensor.data = shown.value
         _forget_casts()
         return True
 
     def close(self) -> None:
-        assert self._own is not None
-        for tensor, value in self._own:
-            tensor.data = value
-        self._own = None
+        assert self._open is not None
+        for swap in self._open:
+            if swap.end():
+                self._written[id(swap.shown.tensor)] = swap.shown.tensor
+        self._open = None
+        for shown in self._kept:
+            shown.was_evaluated()
+        self._kept = []
         _forget_casts()
 
     @contextmanager
     def show_own(self) -> Iterator[None]:
         """Inside, the model holds this rank's own values, also within `show`."""
-        if self._own is None:
+        if self._open is None:
             yield
             return
         self.close()
@@ -103,33 +114,71 @@ class BaseViews:
     def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """A copy of the base of one tensor, the same one for tied parameters. None if there is no
         base or the tensor has none."""
-        if self._own is not None or (base := self._current()) is None:
+        if self._open is not None or not self._made():
             return None
-        if id(tensor) not in self._saved:
-            for own, value in zip(self._tensors.all(), base, strict=True):
-                if own is tensor:
-                    copy = self._saved[id(tensor)] = value.clone()
-                    return copy
+        shown = self._copy.get(id(tensor))
+        if shown is None or shown.tensor is not tensor:
             return None
-        return self._saved[id(tensor)]
+        if (copy := self._saved.get(id(tensor))) is None:
+            with torch.inference_mode(False):
+                copy = self._saved[id(tensor)] = shown.value.to(tensor.dtype, copy=True)
+        return copy
 
-    def _current(self) -> Sequence[torch.Tensor] | None:
+    def _made(self) -> bool:
+        """Whether the copy of the base is there; makes it if there is a base to show."""
         if not self._is_shown():
-            return None
-        if self._copy is None:
+            return False
+        if not self._copy:
             with torch.inference_mode(False), torch.no_grad():
-                self._copy = self._base()
-                # A buffer that training does not change may be a cache, which evaluation writes.
-                self._constant = (
-                    set()
-                    if self._copy is None
-                    else {
-                        id(own)
-                        for own, value in zip(self._tensors.all(), self._copy, strict=True)
-                        if not own.requires_grad and torch.equal(own, value)
+                tensors, base = self._tensors.all(), self._base()
+                if base is not None:
+                    self._copy = {
+                        id(tensor): _Shown(tensor, value)
+                        for tensor, value in zip(tensors, base, strict=True)
                     }
-                )
-        return self._copy
+        return bool(self._copy)
+
+
+class _Shown:
+    """One tensor of the model and the copy of its base."""
+
+    def __init__(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
+        self.tensor = tensor
+        self.value = value
+        # The tensor's version, if it is a buffer that training has not changed.
+        unchanged = not tensor.requires_grad and torch.equal(tensor, value)
+        self._version = tensor._version if unchanged else None
+
+    def is_constant(self) -> bool:
+        """Whether only evaluation has changed it since it was the base, as a cache."""
+        return self._version is not None and self._version == self.tensor._version
+
+    def was_evaluated(self) -> None:
+        if self._version is not None:
+            self._version = self.tensor._version
+
+
+class _Swap:
+    """A tensor that is pointed at its base."""
+
+    def __init__(self, shown: _Shown) -> None:
+        self.shown = shown
+        tensor = shown.tensor
+        self._own = tensor.data
+        self._version = tensor._version
+        self._before = None if tensor.requires_grad else shown.value.clone()
+
+    def end(self) -> bool:
+        """Points the tensor back. Returns whether evaluation has written it: it is a buffer (a
+        histogram, a cache) that keeps what was added, and is not swapped again."""
+        tensor = self.shown.tensor
+        written = tensor._version != self._version
+        tensor.data = self._own
+        if self._before is None or not written:
+            return False
+        with torch.no_grad():
+            tensor += self.shown.value - self._before
+        return True
 
 
 def _forget_casts() -> None:
@@ -182,12 +231,17 @@ class _Evaluation(_Hook):
         self.depth = 0  # forwards of this module under way for which the base is shown
 
     def __call__(self, module: nn.Module, inputs: object) -> None:
-        if not module.training and not torch.is_grad_enabled():
+        if not module.training and not torch.is_grad_enabled() and not _is_exporting():
             _open(self, module)
 
     def leave(self, module: nn.Module, inputs: object, output: object) -> None:
         if self.depth > 0:
             _close(self, module)
+
+
+def _is_exporting() -> bool:
+    tracing: bool = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    return tracing or torch.compiler.is_exporting()
 
 
 @not_compiled

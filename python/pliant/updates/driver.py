@@ -19,7 +19,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from pliant import _native
-from pliant.ddp.loop_observer import not_compiled
+from pliant.ddp.loop_observer import CallHook
 from pliant.ddp.parameters import unflatten
 from pliant.errors import AbsentError, CommError, ContractError
 from pliant.log_once import LogOnce
@@ -28,6 +28,7 @@ from pliant.side_channel import SideChannel
 from pliant.updates import checkpoint
 from pliant.updates.base_views import BaseHooks, BaseViews
 from pliant.updates.clipping import Clipping
+from pliant.updates.edits import Edits
 from pliant.updates.equalizer import Equalizer
 from pliant.updates.join import JoinSupport
 from pliant.updates.local_state import LocalState
@@ -45,7 +46,8 @@ Result = TypeVar("Result")
 _AFTER_A_DEADLINE = (
     "Under updates ranks meet by their counts of optimizer steps. If one rank skipped a step and the "
     "loop has collectives of its own, or a second averager, ranks wait for each other. Skipped by a "
-    "GradScaler: pass it, pliant.attach(..., scaler=scaler). Skipped by the loop: skip on all ranks."
+    "GradScaler: pass it, pliant.attach(..., scaler=scaler). Skipped by the loop: skip on all ranks. "
+    "The same if only some ranks loaded other parameters into the model."
 )
 
 _WHILE_SETTLING = (
@@ -70,6 +72,7 @@ class UpdatesDriver:
         self._ddp_reference = weakref.ref(ddp)  # DDP keeps the averager alive, not the reverse
         self._local_state = LocalState(tensors, optimizers, weak(self._has_own_parameters))
         self._views = BaseViews(tensors, weak(self._shows_base), weak(self._agreed))
+        self._edits = Edits(tensors.parameters.tensors)
         self._no_sync = NoSync(ddp)
         self._momentum = MomentumClearing(optimizers, options.clear_momentum)
         self._equalizer = Equalizer(tensors, optimizers, options.scaler)
@@ -93,7 +96,7 @@ class UpdatesDriver:
         )
         before = weak(self.before_forward)
         forward_hook = self._ddp.register_forward_pre_hook(
-            not_compiled(lambda module, inputs: before())
+            CallHook(lambda module, inputs: before())
         )
         stops = [detector.stop, SkippedSteps(self._scaler, detector).stop, forward_hook.remove]
         self._connection = _Connection(engine, side_channel, alone, stops)
@@ -153,6 +156,7 @@ class UpdatesDriver:
         self._local_state.restore_if_overwritten()
         if torch.is_grad_enabled():
             self.make_loaded_the_base()
+            self._edits.before_training()
             if not self._has_base:
                 self._take_base("changing to updates")
         self.join.before_forward()
@@ -190,6 +194,7 @@ class UpdatesDriver:
         if not self.is_active:
             with self._failure.remember():
                 self._return_to_gradients()
+        self._edits.note_trained()
         self.join.completed_step()
 
     # --- what Averager offers ---
@@ -208,8 +213,11 @@ class UpdatesDriver:
             self._views.check_closed("settled()")
             self._views.base_changed()
             with self._failure.remember(settling=True):
-                self._engine.meet(*self._progress())
-                self._after_settling()
+                try:
+                    self._engine.meet(*self._progress())
+                    self._after_settling()
+                finally:
+                    self._edits.note_trained()
             self._check_all_loaded()
             self.make_loaded_the_base()
         with self.on_base():
@@ -226,8 +234,11 @@ class UpdatesDriver:
         """unbounded: this rank has no more data and serves the others for as long as they train."""
         self._views.base_changed()
         with self._failure.remember(settling=True):
-            self._engine.settle(*pair, unbounded=unbounded)
-            self._after_settling()
+            try:
+                self._engine.settle(*pair, unbounded=unbounded)
+                self._after_settling()
+            finally:
+                self._edits.note_trained()
 
     def rebase(self) -> None:
         """Collective: rank 0's parameters become the base."""
@@ -287,6 +298,7 @@ class UpdatesDriver:
         self._views.base_changed()
         self._local_state.note_layout()
         self._local_state.load_state_dict(saved)
+        self._edits.note_trained()
         if self._exchanges:
             self._show_base()
         if not self.is_active:
@@ -338,6 +350,7 @@ class UpdatesDriver:
         self._engine.rebase(*self.tensors.pair())
         self._local_state.became_base()
         self._has_base = True
+        self._edits.note_trained()
         self._views.base_changed()
         self._warn_of_what_is_not_exchanged()
         if not self._alone:
@@ -347,7 +360,10 @@ class UpdatesDriver:
 
     def _show_base(self) -> None:
         if self._base_hooks is None:
-            self._base_hooks = BaseHooks(self._views, [self._ddp, self._ddp.module])
+            module = self._ddp.module
+            inner = getattr(module, "_orig_mod", None)  # under torch.compile
+            modules = [self._ddp, module] if inner is None else [self._ddp, inner, module]
+            self._base_hooks = BaseHooks(self._views, modules)
 
     def _hide_base(self) -> None:
         if self._base_hooks is not None:
@@ -355,9 +371,9 @@ class UpdatesDriver:
             self._base_hooks = None
 
     def _shows_base(self) -> bool:
-        """Whether evaluation and saving use the base: not of parameters that user code has
-        loaded."""
-        if not self._exchanges or self._local_state.was_loaded:
+        """Whether evaluation and saving use the base: not of parameters that user code has put
+        into the model."""
+        if not self._exchanges or self._local_state.was_loaded or self._edits.swapped:
             return False
         self._local_state.check_unchanged()
         return True
@@ -384,7 +400,10 @@ class UpdatesDriver:
     def _progress(self) -> Pair:
         """The tensors to settle on: the model's, or those of a rank without progress if user code
         has loaded others into the model."""
-        if self._local_state.was_loaded and not self._local_state.restored_own(self._agreed()):
+        if self._local_state.was_loaded:
+            if not self._local_state.restored_own(self._agreed()):
+                return self._no_progress()
+        elif self._edits.swapped:
             return self._no_progress()
         self.check_as_trained()
         return self.tensors.pair()

@@ -38,6 +38,7 @@ class _Rates:
     """Learning rates of parameter groups, multiplied by `factor` until restore()."""
 
     def __init__(self, groups: Sequence[dict[str, Any]], factor: float) -> None:
+        self._factor = factor
         self._numbers: list[tuple[dict[str, Any], Any]] = []  # parameter groups and their rates
         # A rate that is a tensor is written in place, because compiled and captured steps hold on
         # to it. Groups may share it, so each tensor is written once.
@@ -53,8 +54,14 @@ class _Rates:
                 group["lr"] = rate * factor
 
     def restore(self) -> None:
+        """A rate that was changed meanwhile, by a scheduler after a step that raised, keeps its
+        change."""
         with torch.no_grad():
             for tensor, rate in self._tensors:
-                tensor.copy_(rate)
+                if torch.equal(tensor, rate * self._factor):
+                    tensor.copy_(rate)
+                else:
+                    tensor.div_(self._factor)
         for group, number in self._numbers:
-            group["lr"] = number
+            changed = group["lr"] != number * self._factor
+            group["lr"] = group["lr"] / self._factor if changed else number
