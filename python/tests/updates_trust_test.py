@@ -528,6 +528,15 @@ def test_statistics_that_change_between_two_evaluations(rank: int) -> None:
         with torch.no_grad():
             model(models.batch(rank, number)[0])
     assert torch.equal(outputs(model), expected), "no step, no other base"
+    others = {name: value + 1 for name, value in model.module.named_buffers()}
+    steps(model, optimizer, rank, 1)
+    model.eval()
+    with torch.no_grad():
+        example = models.batch(0, 0)[0]
+        plain = models.conv().eval()
+        plain.load_state_dict({**model.module.state_dict(), **others})
+        called = torch.func.functional_call(model.module, others, (example,))
+        torch.testing.assert_close(called, plain(example))
     averager.close()
 
 

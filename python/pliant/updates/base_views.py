@@ -6,6 +6,7 @@ on exactly where it was, and a backward that is still to come finds what its for
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +36,9 @@ class BaseViews:
         self._is_shown = is_shown
         self._base = base
         self._copy: dict[int, _Shown] = {}  # by tensor; empty if the base was not asked for
+        self._known: set[int] = set()
         self._saved: weakref.WeakValueDictionary[int, torch.Tensor] = weakref.WeakValueDictionary()
+        self._saving: tuple[weakref.ref[Any], bool] | None = None  # state_dict() under way
         self._open: list[_Swap] | None = None
         self._kept: list[_Shown] = []  # those that are not swapped while the base is shown
         # Buffers that evaluation has written, by id.
@@ -57,6 +60,8 @@ class BaseViews:
 
     def base_changed(self) -> None:
         """Called by the thread that trains."""
+        # Later, torch.func.functional_call may have put other buffers into the model.
+        self._known = {id(tensor) for tensor in self._tensors.all()}
         self._copy = {}
         self._saved.clear()
         self._thread = threading.get_ident()
@@ -111,11 +116,19 @@ class BaseViews:
         finally:
             self.open()
 
+    def are_saved(self, state: Any) -> bool:
+        """Whether the base belongs into this result of state_dict(). Asked for every part of the
+        model, and found out once."""
+        if self._saving is not None and self._saving[0]() is state:
+            return self._saving[1]
+        shown = self._open is None and self._made()
+        with contextlib.suppress(TypeError):  # a plain dict has no weak references
+            self._saving = (weakref.ref(state), shown)
+        return shown
+
     def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """A copy of the base of one tensor, the same one for tied parameters. None if there is no
-        base or the tensor has none."""
-        if self._open is not None or not self._made():
-            return None
+        """A copy of the base of one tensor, the same one for tied parameters. None if it has
+        none."""
         shown = self._copy.get(id(tensor))
         if shown is None or shown.tensor is not tensor:
             return None
@@ -135,6 +148,7 @@ class BaseViews:
                     self._copy = {
                         id(tensor): _Shown(tensor, value)
                         for tensor, value in zip(tensors, base, strict=True)
+                        if id(tensor) in self._known
                     }
         return bool(self._copy)
 
@@ -263,7 +277,8 @@ class _Saving(_Hook):
     def __call__(
         self, module: nn.Module, state: dict[str, Any], prefix: str, metadata: object
     ) -> None:
-        if (views := self.views_of(module)) is None:
+        views = self.views_of(module)
+        if views is None or not views.are_saved(state):
             return
         for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
             saved = state.get(prefix + name)
