@@ -30,10 +30,10 @@ struct Hysteresis {
 
   struct Challenge {
     const plan::Plan& plan;
-    double advantage;             // how many times better it is than the plan in force
-    std::string_view better;      // the word for it: "faster"
-    bool warm_up_ended = false;   // then hysteresis does not protect the plan in force
-    double at_least = 2;          // the advantage if inputs are off by three times their uncertainty
+    double advantage;            // how many times better it is than the plan in force
+    std::string_view better;     // the word for it: "faster"
+    bool warm_up_ended = false;  // then hysteresis does not protect the plan in force
+    double at_least = 2;         // the advantage if inputs are off by three times their uncertainty
     std::string_view doubt = {};  // why so little is known, for people
   };
   // Why the plan may not replace the one in force now, as one sentence; nullopt if it may.
