@@ -15,7 +15,24 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
+# torch 2.13 by itself, without Pliant, ends a process like this once in some hundred times: a thread
+# of its Gloo group needs the interpreter while that ends. 1_ddp_before.py was seen to do it.
+TORCH_ABORTS = "terminate called without an active exception"
+
+
 def torchrun(script: str, *arguments: str, options: tuple[str, ...] = ()) -> str:
+    for attempt in range(3):
+        done = _torchrun(script, *arguments, options=options)
+        if done.returncode == 0:
+            return done.stdout
+        if TORCH_ABORTS not in done.stderr or attempt == 2:
+            break
+    raise AssertionError(done.stdout + done.stderr)
+
+
+def _torchrun(
+    script: str, *arguments: str, options: tuple[str, ...]
+) -> subprocess.CompletedProcess[str]:
     command = [
         sys.executable,
         "-m",
@@ -27,7 +44,7 @@ def torchrun(script: str, *arguments: str, options: tuple[str, ...] = ()) -> str
         str(EXAMPLES / script),
         *arguments,
     ]
-    done = subprocess.run(
+    return subprocess.run(
         command,
         capture_output=True,
         text=True,
@@ -40,8 +57,6 @@ def torchrun(script: str, *arguments: str, options: tuple[str, ...] = ()) -> str
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         },
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_the_list_has_every_example() -> None:

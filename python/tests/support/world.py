@@ -95,6 +95,9 @@ def _rank_main(
         if group and farewell:
             dist.barrier()
             dist.destroy_process_group()
+            # Threads of torch's own group may still let go of tensors, for which they need the
+            # interpreter; if it ends meanwhile, torch aborts, with Pliant or without.
+            time.sleep(0.05)
     except BaseException:  # noqa: BLE001  it is passed on
         say(traceback.format_exc())
         os._exit(1)
