@@ -240,6 +240,10 @@ class UpdatesDriver:
             finally:
                 self._edits.note_trained()
 
+    def note_trained(self) -> None:
+        """The parameters are as training left them: later changes are the user's."""
+        self._edits.note_trained()
+
     def rebase(self) -> None:
         """Collective: rank 0's parameters become the base."""
         self._views.check_closed("rebase()")

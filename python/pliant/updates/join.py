@@ -80,6 +80,7 @@ class JoinSupport:
         assert self._copies is not None
         parameters, buffers = self._copies
         write(self._updates.tensors.all(), [*parameters, *buffers])
+        self._updates.note_trained()
         self._copies = None
 
     def _settle(self) -> None:
