@@ -2,15 +2,13 @@
 # The two commands: `make demo` and `make test`. Everything they need they set up.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build release smpi test test-all test-rest test-training test-sanitizers test-smpi demo demo-chart bench evidence evidence-quick format lint clean
+.PHONY: help setup build release smpi test test-all test-rest test-training test-sanitizers test-smpi demo demo-chart bench evidence evidence-quick format lint coverage clean
 
-# Where ccache is installed, presets and checkouts share what they compiled.
-ifneq ($(shell command -v ccache),)
-export CMAKE_CXX_COMPILER_LAUNCHER := ccache
+# Where ccache is installed, presets and checkouts share what they compiled. Looked up for each recipe: `setup` installs it.
+export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache)
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros
-endif
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,12 +87,18 @@ format: setup  ## clang-format and ruff format everything in place
 	@$(PYTHON_FILES) | xargs $(RUFF) format --quiet
 
 # A preset of its own, which is configured only: clang-tidy cannot read the compiler's precompiled headers.
-lint: setup  ## formats as checks, layers, clang-tidy on all C++: takes a while
+lint: setup  ## formats as checks, layers, clang-tidy on all C++ that changed since it was clean
 	@$(CXX_FILES) | xargs clang-format --dry-run --Werror
 	@$(PYTHON_FILES) | xargs $(RUFF) format --quiet --check
 	@scripts/check_layers
 	$(call configure_preset,lint)
-	@run-clang-tidy -p build/lint -quiet '^$(CURDIR)/(pliant|tools|tests|python|examples|bench)/'
+	@scripts/tidy build/lint
+
+coverage: setup  ## gcov's line coverage of pliant/ by unit, multirank and MPI tests; fails below 90 %
+	$(call build_preset,coverage)
+	@find build/coverage -name '*.gcda' -delete
+	ctest --preset coverage -j $(JOBS)
+	@scripts/coverage build/coverage 90
 
 clean:  ## remove what was built (not .venv)
 	rm -rf build

@@ -14,7 +14,7 @@ FIELDS = (
     "magic version index_code value_code flags checksum step epoch bucket slice sender voted "
     "length count index_words value_words unsent vote"
 ).split()
-GROUP = 1024
+GROUPS = {1: 1024, 2: 1024, 3: 64}  # values that share a scale, by value code
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,8 @@ def half_bytes(part: bytes, k: int) -> list[int]:
 
 def scaled(code: int, stream: bytes, k: int) -> list[float]:
     parts = Parts(stream)
-    groups = -(-k // GROUP)
+    group = GROUPS[code]
+    groups = -(-k // group)
     scale_bits = struct.unpack(f"<{groups}H", parts.take(2 * groups))
     scales = [struct.unpack("<f", struct.pack("<I", bits << 16))[0] for bits in scale_bits]
     if code == 1:
@@ -146,14 +147,14 @@ def scaled(code: int, stream: bytes, k: int) -> list[float]:
         coded = half_bytes(parts.take(-(-k // 2)), k)
         check(all(value >= -7 for value in coded), "value")
     parts.end()
-    return [value * scales[j // GROUP] for j, value in enumerate(coded)]
+    return [value * scales[j // group] for j, value in enumerate(coded)]
 
 
 def decode(message: bytes) -> Payload:
     check(len(message) >= HEADER.size, "size")
     header = dict(zip(FIELDS, HEADER.unpack_from(message), strict=True))
     check(header["magic"] == b"PLPL", "magic")
-    check(header["version"] == 1, "version")
+    check(header["version"] == 2, "version")
     end_of_indices = HEADER.size + 8 * header["index_words"]
     end = end_of_indices + 8 * header["value_words"]
     check(end <= len(message), "lengths")

@@ -192,7 +192,7 @@ class Told(Pliant):
         links: list[str],
         **options: Any,
     ) -> None:
-        super().__init__(ddp, optimizer, "auto", **options)
+        super().__init__(ddp, optimizer, "auto", goal="time", **options)
         self._links = links
         self.enter(0)
 
@@ -259,6 +259,7 @@ METHODS = {
         Method("paper", None, "paper"),
         Method("auto-gradients", None, "adaptive"),
         Method("auto", None, "adaptive"),
+        Method("auto-steps", None, "adaptive"),
         Method("oracle", None, "adaptive"),
     )
 }

@@ -77,9 +77,11 @@ class Rank:
         if spec.method == "oracle":
             return methods.Told(self.ddp, optimizer, [phase.link for phase in spec.phases], **log)
         if spec.method == "auto":
-            return methods.Pliant(self.ddp, optimizer, "auto", **log)
+            return methods.Pliant(self.ddp, optimizer, "auto", goal="time", **log)
+        if spec.method == "auto-steps":
+            return methods.Pliant(self.ddp, optimizer, "auto", goal="steps", **log)
         if spec.method == "auto-gradients":
-            return methods.Pliant(self.ddp, optimizer, "gradients", **log)
+            return methods.Pliant(self.ddp, optimizer, "gradients", goal="time", **log)
         if spec.method.startswith("gain: "):
             return methods.Pliant(self.ddp, optimizer, spec.method.removeprefix("gain: "))
         if spec.method.startswith("warmed: "):

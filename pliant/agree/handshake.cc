@@ -54,7 +54,7 @@ std::vector<std::string> gather_texts(comm::Communicator& communicator, const st
   const auto ranks = static_cast<std::size_t>(communicator.size());
   const auto me = static_cast<std::size_t>(communicator.rank());
 
-  // Lengths first: not every engine tells how long a message was.
+  // Lengths first: not every backend tells how long a message was.
   constexpr std::size_t kFloats = sizeof(std::uint64_t) / sizeof(float);
   const Buffer<float> lengths(kFloats * ranks);
   const auto length_of = [&](std::size_t r) {
@@ -103,7 +103,7 @@ void go_on_unless(comm::Communicator& communicator, const std::string& objection
 
 void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Seconds> deadline) {
   std::string text;
-  for (const auto& [name, value] : mine) text += name + '\t' + value + '\n';
+  for (const auto& [name, value] : mine) text += fmt::format("{}\t{}\n", name, value);
   Bytes sent;
   const auto texts = gather_texts(communicator, text, deadline, sent);
   for (std::size_t r = 1; r < texts.size(); ++r) {

@@ -30,16 +30,15 @@ enum RecordFlags : std::uint16_t {
 struct Record {
   std::uint16_t version = kRecordVersion;
   std::uint16_t flags = 0;
-  std::uint32_t epoch = 0;
-  std::uint64_t step = 0;
+  std::uint32_t epoch = 0;    // plan version
+  std::uint64_t step = 0;     // number of the round
   std::uint32_t plan = 0;     // low half of the hash of plan and units
   std::uint32_t applied = 0;  // low half of XXH3 of what this rank applied
   std::uint32_t rates = 0;    // the same of its learning rates
   float whole = 0;            // the last step, from its first bucket to this one's; 0: none yet
   float exposed = 0;          // of that, from its last bucket until everything had landed
-  float lead = 0;  // of that, from the bucket whose turn it was (reported_unit) to the last one
-  float coding =
-      0;  // gradients: select, encode, decode of this step; updates: what that took of `whole`
+  float lead = 0;     // of that, from the bucket whose turn it was (reported_unit) to the last one
+  float coding = 0;   // select, encode, decode: of this step; updates: what that took of `whole`
   float control = 0;  // duration of the last all-gather of records; 0: none yet
   std::array<float, kRecordTimes> wire = {};  // duration of each exchange; 0: none
 };

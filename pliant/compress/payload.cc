@@ -70,8 +70,7 @@ std::uint64_t checksum_of(std::span<const std::byte> payload) {
 // --- writing ---
 
 void require_encodable(const Envelope& envelope, std::size_t count,
-                       std::span<const std::uint32_t> indices, std::span<const float> values,
-                       std::span<const std::byte> out) {
+                       std::span<const std::uint32_t> indices, std::span<const std::byte> out) {
   const auto room = static_cast<std::size_t>(
       plan::kPayloadHeaderBytes +
       (has_indices(envelope.contents)
@@ -83,18 +82,15 @@ void require_encodable(const Envelope& envelope, std::size_t count,
   require(count <= envelope.length, "encode: {} entries of a span of {}", count, envelope.length);
   require(indices.size() == count || (indices.empty() && !has_indices(envelope.contents)),
           "encode: {} indices for {} values", indices.size(), count);
-  require(values.size() == count || (values.empty() && !has_values(envelope.contents)),
-          "encode: {} values for {} indices", values.size(), count);
   require(out.size() >= room, "encode: {} bytes of room, {} may be needed", out.size(), room);
   require_sorted(indices, envelope.length);
-  require_finite(values);
 }
 
-std::span<std::byte> write(const Envelope& envelope, SenderStatus status,
-                           std::span<const std::uint32_t> indices, std::span<float> values,
-                           const OnDifferences& on_differences, std::span<std::byte> out) {
-  const std::size_t count = has_values(envelope.contents) ? values.size() : indices.size();
-  require_encodable(envelope, count, indices, values, out);
+// `write_value_stream(end)` writes the values, if the payload has any, and returns the bytes.
+template <typename WriteValues>
+std::span<std::byte> write(const Envelope& envelope, SenderStatus status, std::size_t count,
+                           std::span<const std::uint32_t> indices, std::span<std::byte> out,
+                           WriteValues write_value_stream) {
   WireHeader header{};
   header.magic = kMagic;
   header.version = kPayloadVersion;
@@ -120,8 +116,7 @@ std::span<std::byte> write(const Envelope& envelope, SenderStatus status,
   }
   if (has_values(envelope.contents)) {
     header.value_code = static_cast<std::uint8_t>(envelope.codes.values);
-    header.value_words = static_cast<std::uint32_t>(
-        write_values(envelope.codes.values, values, end, on_differences) / 8);
+    header.value_words = static_cast<std::uint32_t>(write_value_stream(end) / 8);
     end += header.value_bytes();
   }
   const std::span<std::byte> payload(out.data(), end);
@@ -129,6 +124,19 @@ std::span<std::byte> write(const Envelope& envelope, SenderStatus status,
   header.checksum = checksum_of(payload);
   std::memcpy(out.data(), &header, sizeof(header));
   return payload;
+}
+
+std::span<std::byte> write(const Envelope& envelope, SenderStatus status,
+                           std::span<const std::uint32_t> indices, std::span<float> values,
+                           const OnDifferences& on_differences, std::span<std::byte> out) {
+  const std::size_t count = has_values(envelope.contents) ? values.size() : indices.size();
+  require(values.size() == count || (values.empty() && !has_values(envelope.contents)),
+          "encode: {} values for {} indices", values.size(), count);
+  require_encodable(envelope, count, indices, out);
+  require_finite(values);
+  return write(envelope, status, count, indices, out, [&](std::byte* end) {
+    return write_values(envelope.codes.values, values, end, on_differences);
+  });
 }
 
 // --- reading ---
@@ -270,6 +278,36 @@ std::span<std::byte> encode_giving_back(const Envelope& envelope, SenderStatus s
         put_back(residual, indices.subspan(begin, part.size()), part);
       },
       out);
+}
+
+std::span<std::byte> encode_values_giving_back(plan::ValueCode code,
+                                               std::span<const std::uint32_t> indices,
+                                               std::span<float> values, std::span<float> residual,
+                                               std::span<std::byte> out) {
+  require(indices.size() == values.size(), "encode: {} indices for {} values", indices.size(),
+          values.size());
+  require(out.size() >= plan::value_stream_bytes(code, values.size()),
+          "encode: {} bytes of room for {} values", out.size(), values.size());
+  require_finite(values);
+  const std::size_t bytes =
+      write_values(code, values, out.data(), [&](std::size_t begin, std::span<const float> part) {
+        put_back(residual, indices.subspan(begin, part.size()), part);
+      });
+  return out.first(bytes);
+}
+
+std::span<std::byte> encode_around(const Envelope& envelope, SenderStatus status,
+                                   std::span<const std::uint32_t> indices,
+                                   std::span<const std::byte> value_stream,
+                                   std::span<std::byte> out) {
+  require(envelope.contents == Contents::kBoth, "encode: a payload without values or indices");
+  require(value_stream.size() == plan::value_stream_bytes(envelope.codes.values, indices.size()),
+          "encode: {} bytes of values for {} indices", value_stream.size(), indices.size());
+  require_encodable(envelope, indices.size(), indices, out);
+  return write(envelope, status, indices.size(), indices, out, [&](std::byte* end) {
+    std::ranges::copy(value_stream, end);
+    return value_stream.size();
+  });
 }
 
 std::size_t payload_bytes(std::span<const std::byte> bytes) {

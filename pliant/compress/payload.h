@@ -16,7 +16,7 @@
 
 namespace pliant::compress {
 
-inline constexpr std::uint8_t kPayloadVersion = 1;
+inline constexpr std::uint8_t kPayloadVersion = 2;
 
 // Identity of a payload, on which both sides agree before a byte moves.
 struct Envelope {
@@ -96,6 +96,18 @@ std::span<std::byte> encode_giving_back(const Envelope& envelope, SenderStatus s
                                         std::span<const std::uint32_t> indices,
                                         std::span<float> values, std::span<float> residual,
                                         std::span<std::byte> out);
+
+// The same in two halves, for a sender that rounds its values on one thread and writes the payload
+// on another. First the value stream, to the start of `out` (plan::value_stream_bytes).
+std::span<std::byte> encode_values_giving_back(plan::ValueCode code,
+                                               std::span<const std::uint32_t> indices,
+                                               std::span<float> values, std::span<float> residual,
+                                               std::span<std::byte> out);
+// Then the payload around it.
+std::span<std::byte> encode_around(const Envelope& envelope, SenderStatus status,
+                                   std::span<const std::uint32_t> indices,
+                                   std::span<const std::byte> value_stream,
+                                   std::span<std::byte> out);
 
 // --- reading ---
 

@@ -364,7 +364,7 @@ TEST(Refusal, AnotherEnvelopeIsAMismatchThatNamesBothValues) {
 
 TEST(Refusal, AnotherVersionIsAMismatch) {
   Sample other = sample({IndexCode::kRice, ValueCode::kF32});
-  put(other.bytes, 4, std::uint8_t{2});
+  put(other.bytes, 4, std::uint8_t{kPayloadVersion - 1});
   sign(other.bytes);
   EXPECT_EQ(
       field_of<PayloadMismatch>([&] { static_cast<void>(open(other.bytes, other.envelope, 3)); }),

@@ -36,6 +36,9 @@ void take_out(std::span<float> residual, std::span<const std::uint32_t> indices,
 // would overflow stays at the largest finite number.
 void put_back(std::span<float> residual, const Selection& selection);
 
+// The same for the whole span: values[i] goes back to residual[i].
+void put_back(std::span<float> residual, std::span<const float> values);
+
 // The same for any entries: rounding errors, an owner's trims.
 void put_back(std::span<float> residual, std::span<const std::uint32_t> indices,
               std::span<const float> values);

@@ -33,6 +33,7 @@ class Selection {
   // Up to what room() has given; what was written there becomes part of the selection.
   void resize(std::size_t size);
   void clear() { size_ = 0; }
+  void shrink_to_fit();  // gives back the memory of room that was not used
 
  private:
   std::vector<std::uint32_t> indices_;

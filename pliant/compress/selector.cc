@@ -27,7 +27,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 // A bucket is swept in segments, and room is made for one segment at a time. Long enough that the
 // work between segments does not show, short enough that the room (8 bytes an entry) stays within
 // the second-level cache. Small buckets have at least 64, so that the room stays small beside them.
-constexpr std::size_t kLongestSegment = 65'536;
+constexpr std::size_t kLongestSegment = kLongestPiece;
 constexpr std::size_t kShortestSegment = 4'096;
 constexpr std::size_t kFewestSegments = 64;
 
@@ -39,12 +39,19 @@ std::size_t segment_length(std::size_t entries) {
 // needs a second pass, in one round of 160 if nothing else were known.
 constexpr double kMargin = 2.5;
 
+// One piece of progress, of a contribution that is no gradient.
+Progress progress_of(const Contribution& contribution) {
+  if (const auto* pieces = std::get_if<ProgressInPieces>(&contribution))
+    return pieces->source->piece(pieces->first, pieces->size);
+  return std::get<Progress>(contribution);
+}
+
 Tally accumulate_select(const Contribution& contribution, std::span<float> residual,
                         const Criterion& criterion, const Room& room, const Sampling& sampling) {
   if (const auto* gradient = std::get_if<Gradient>(&contribution)) {
     return kernels::accumulate_select(gradient->values, residual, criterion, room, sampling);
   }
-  const auto& progress = std::get<Progress>(contribution);
+  const Progress progress = progress_of(contribution);
   return kernels::progress_select(progress.parameters, progress.reference, residual, criterion,
                                   room, sampling);
 }
@@ -53,7 +60,7 @@ Tally accumulate_only(const Contribution& contribution, std::span<float> residua
                       const Sampling& sampling) {
   if (const auto* gradient = std::get_if<Gradient>(&contribution))
     return kernels::accumulate(gradient->values, residual, sampling);
-  const auto& progress = std::get<Progress>(contribution);
+  const Progress progress = progress_of(contribution);
   return kernels::progress_accumulate(progress.parameters, progress.reference, residual, sampling);
 }
 
@@ -256,9 +263,17 @@ void Selector::add_to_picture(std::size_t entries, const Tally& tally, float com
 Outcome Selector::accumulate(std::size_t bucket, const Contribution& contribution,
                              std::span<float> residual) {
   begin(bucket, contribution, residual);
-  const Sampling sampling = more_sample(pending_.sample, period_, 0, residual.size());
-  const Tally tally = accumulate_only(contribution, residual, sampling);
-  shrink_sample(pending_.sample, sampling, tally.sampled);
+  const bool in_pieces = std::holds_alternative<ProgressInPieces>(contribution);
+  const std::size_t longest = in_pieces ? kLongestPiece : residual.size();
+  Tally tally;
+  for (std::size_t first = 0; first < residual.size(); first += longest) {
+    const std::size_t count = std::min(longest, residual.size() - first);
+    const Sampling sampling = more_sample(pending_.sample, period_, first, count);
+    const Tally piece = accumulate_only(slice_of(contribution, first, count),
+                                        residual.subspan(first, count), sampling);
+    shrink_sample(pending_.sample, sampling, piece.sampled);
+    tally += piece;
+  }
   pending_buckets_[bucket].sample.assign(
       pending_.sample.end() - static_cast<std::ptrdiff_t>(tally.sampled), pending_.sample.end());
   add_to_picture(residual.size(), tally, kInfinity);

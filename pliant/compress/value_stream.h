@@ -26,4 +26,9 @@ void require_finite(std::span<const float> values);
 [[nodiscard]] const char* read_values(plan::ValueCode code, std::span<const std::byte> stream,
                                       std::span<float> values);
 
+// The values of one group of plan::scale_group(code), the last one shorter, from the stream of
+// `count` values that read_values has accepted.
+void read_value_group(plan::ValueCode code, std::span<const std::byte> stream, std::size_t count,
+                      std::size_t group, std::span<float> values);
+
 }  // namespace pliant::compress

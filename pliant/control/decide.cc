@@ -170,7 +170,7 @@ class Decider {
   }
 
   [[nodiscard]] std::string stage(const Prediction& target, const Prediction& goal) const {
-    const std::string step = fmt::format("a step of {} at efficiency {:.3g}",
+    const std::string step = fmt::format("a step of {} that is worth {:.3g}",
                                          pliant::to_string(target.step), target.efficiency);
     if (target.plan == goal.plan) return step;
     return fmt::format("{} ({} {})", step, warming_up() ? "warm-up before" : "on the ramp to",
@@ -195,14 +195,22 @@ class Decider {
       out_.reason = *why;
       return;
     }
-    out_.reason = fmt::format(
-        "{}{} makes {:.3g}x the progress per second of {}: a step takes {} at efficiency {:.3g} "
-        "instead of {} at {:.3g}",
-        inputs_.changed ? "the network changed, and " : "", to_string(target.plan),
-        target.speed() / now.speed(), to_string(now.plan), pliant::to_string(target.step),
-        target.efficiency, pliant::to_string(now.step), now.efficiency);
+    out_.reason =
+        fmt::format("{}{} {} {}: a step takes {} and is worth {:.3g} instead of {} and {:.3g}",
+                    inputs_.changed ? "the network changed, and " : "", to_string(target.plan),
+                    comparison(target, now), to_string(now.plan), pliant::to_string(target.step),
+                    target.efficiency, pliant::to_string(now.step), now.efficiency);
     out_.origin.speed_up = target.speed() / now.speed();
     switch_to(target, goal, cause_of_switch(warm_up_ends));
+  }
+
+  // Under goal steps a plan may also lose its place because its steps are worth too little.
+  [[nodiscard]] std::string comparison(const Prediction& target, const Prediction& now) const {
+    const double least = inputs_.model.least_worth;
+    if (least <= 0)
+      return fmt::format("makes {:.3g}x the progress per second of", target.speed() / now.speed());
+    if (now.efficiency < least && target.efficiency >= least) return "keeps the worth of";
+    return fmt::format("takes {:.3g} of the time of", target.step / now.step);
   }
 
   [[nodiscard]] Cause cause_of_switch(bool warm_up_ends) const {

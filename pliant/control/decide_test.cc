@@ -96,6 +96,47 @@ TEST(Decide, WarmUpEndsWithTheGoal) {
   }
 }
 
+// Early steps are the noisiest: a long horizon comes only where a shorter one would take too long.
+TEST(Decide, WarmUpTakesShortHorizonsWhereThereIsTime) {
+  for (const bool adam : {false, true}) {
+    Drive drive("100mbit,5ms", pinned("updates"), 4, 0.1, 1'000'000);
+    drive.inputs_.model.adam = adam;
+    const Decision first = drive.step();
+    EXPECT_EQ(first.choice.every, 1) << to_string(first);
+    EXPECT_EQ(first.choice.late, 0) << to_string(first);
+    EXPECT_GT(model::age_of(*drive.state_.goal), 0) << "else there is nothing to see";
+  }
+}
+
+// The same quality after the same steps: of all plans that are worth enough, the shortest step.
+TEST(Decide, GoalStepsTakesNoPlanThatIsWorthLess) {
+  for (const char* link : {"5mbit,5ms", "20mbit,1ms", "100mbit,20ms", "1gbit,1ms"}) {
+    for (const bool adam : {false, true}) {
+      Drive drive(link, {}, 4, 0.1, 1'000'000);
+      drive.inputs_.model.adam = adam;
+      drive.inputs_.model.least_worth = least_worth(drive.options_);
+      drive.inputs_.model.efficiency.at_end = true;
+      while (drive.inputs_.step < 300) {
+        const Decision decision = drive.step();
+        const auto chosen = model::predict(decision.choice, drive.inputs_.model, drive.book_);
+        ASSERT_GE(chosen.efficiency, 0.97) << link << ": " << to_string(decision);
+      }
+      const auto plain = model::predict({}, drive.inputs_.model, drive.book_);
+      const auto chosen = model::predict(*drive.state_.in_force, drive.inputs_.model, drive.book_);
+      EXPECT_LE(chosen.step.value, plain.step.value) << link;
+    }
+  }
+}
+
+TEST(Decide, GoalStepsObeysPinsThatAreWorthLess) {
+  Drive drive("20mbit,5ms", pinned("updates every=8 late=4"), 4, 0.1, 1'000'000);
+  drive.inputs_.model.least_worth = 0.97;
+  drive.inputs_.model.efficiency.at_end = true;
+  const Decision decision = drive.until(300);
+  EXPECT_EQ(decision.choice.every, 8) << to_string(decision);
+  EXPECT_LT(decision.chosen ? decision.chosen->efficiency : 0, 0.97);
+}
+
 // If their step takes no more than 3x the goal's, and if gradients are allowed.
 TEST(Decide, WithAdamWarmUpAveragesGradients) {
   for (const char* link : {"300mbit,1ms", "1mbit,300ms"}) {

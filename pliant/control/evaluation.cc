@@ -69,7 +69,7 @@ bool Evaluation::repays(const Prediction& stay, const Prediction& go) const {
   Plan flush{.kind = stay.plan.kind};
   if (!options_.candidates.backend_all_reduce) flush.reduce = plan::AllReduce::kHalvingDoubling;
   const double cost = model::predict(flush, inputs_, book_).exchange.value;
-  const double saved = go.efficiency / stay.speed() - go.step.value;
+  const double saved = go.counted / stay.speed() - go.step.value;
   return saved * static_cast<double>(options_.repay_steps) > cost;
 }
 

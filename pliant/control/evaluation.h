@@ -19,12 +19,12 @@ class Evaluation {
   [[nodiscard]] const std::vector<model::Prediction>& all() const { return all_; }
   [[nodiscard]] const model::Inputs& inputs() const { return inputs_; }
 
-  // The candidates for which `may(plan)` is true.
+  // The predictions for which `may(prediction)` is true.
   template <typename May>
   [[nodiscard]] Choices those(May may) const {
     Choices some;
     for (const model::Prediction& each : all_) {
-      if (may(each.plan)) some.push_back(&each);
+      if (may(each)) some.push_back(&each);
     }
     return some;
   }
@@ -32,7 +32,7 @@ class Evaluation {
   // The policy's choice among the plans for which `may(plan)` is true; nullopt if there is none.
   template <typename May>
   [[nodiscard]] std::optional<model::Prediction> best(May may) const {
-    return best_of(those(may));
+    return best_of(those([&](const model::Prediction& each) { return may(each.plan); }));
   }
 
   // The policy's choice among all plans. One of another kind than the plan in force must repay the

@@ -17,7 +17,7 @@ namespace {
 using model::Prediction;
 
 Prediction point(double step, double efficiency, double gain = 1) {
-  return {.step = {step}, .efficiency = efficiency, .gain = gain};
+  return {.step = {step}, .efficiency = efficiency, .counted = efficiency, .gain = gain};
 }
 
 TEST(Front, KeepsWhatNobodyBeatsInBothRespects) {

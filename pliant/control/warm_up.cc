@@ -13,6 +13,9 @@ namespace {
 using model::Prediction;
 using plan::Plan;
 
+// Density from which on a shorter age is preferred to a higher density: that of the ramp's start.
+constexpr double kDenseEnough = 0.1;
+
 // A plan that is no longer than this part of the longest allowed step is worth a switch.
 constexpr double kMargin = 1.2;
 
@@ -51,19 +54,28 @@ bool warm_up_ended(const Options& options, std::int64_t before, std::int64_t ste
   return warming_up(options, before) && !warming_up(options, step);
 }
 
-// With Adam dense gradients come first, if there is time for them: second moments that grow from
-// each rank's own gradients make every later step worth less (docs/model.md).
+// Early steps are the noisiest, so a short age comes before a high density. With Adam dense
+// gradients come first, if there is time for them: second moments that grow from each rank's own
+// gradients make every later step worth less (docs/model.md).
 Prediction warm_up_before(const Prediction& goal, const Evaluation& evaluation,
                           const Options& options) {
-  const auto densest_of = [&](plan::Kind kind) {
-    return densest(evaluation.those([&](const Plan& plan) { return plan.kind == kind; }),
+  const auto densest_of = [&](plan::Kind kind, double oldest) {
+    return densest(evaluation.those([&](const Prediction& each) {
+      return each.plan.kind == kind && model::age_of(each.plan) <= oldest &&
+             (oldest > 0 || each.efficiency >= options.least_worth);
+    }),
                    options.warm_up_slowdown * goal.step);
   };
   if (evaluation.inputs().adam) {
-    const Prediction* averaged = densest_of(plan::Kind::kGradients);
+    const Prediction* averaged = densest_of(plan::Kind::kGradients, 0);
     if (averaged != nullptr && averaged->plan.density == 1) return *averaged;
   }
-  const Prediction* found = densest_of(goal.plan.kind);
+  const double dense_enough = std::max(goal.plan.density, kDenseEnough);
+  for (const double oldest : {0.0, 1.0, 2.0}) {
+    const Prediction* found = densest_of(goal.plan.kind, oldest);
+    if (found != nullptr && found->plan.density >= dense_enough) return *found;
+  }
+  const Prediction* found = densest_of(goal.plan.kind, model::age_of(goal.plan));
   return found == nullptr || found->plan.density <= goal.plan.density ? goal : *found;
 }
 

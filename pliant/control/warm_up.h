@@ -23,7 +23,8 @@ namespace pliant::control {
 // Whether warm-up ended after the evaluation at step `before`.
 [[nodiscard]] bool warm_up_ended(const Options& options, std::int64_t before, std::int64_t step);
 
-// The densest plan whose step takes at most `warm_up_slowdown` times the goal's.
+// The plan of the smallest age (model::age_of) that is dense, or the densest, whose step takes at
+// most `warm_up_slowdown` times the goal's.
 [[nodiscard]] model::Prediction warm_up_before(const model::Prediction& goal,
                                                const Evaluation& evaluation,
                                                const Options& options);

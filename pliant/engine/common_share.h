@@ -26,6 +26,13 @@ class CommonShare {
   };
   // `stride`: a sample of the entries is enough.
   void note(const Landed& landed, int ranks, std::size_t stride);
+  // The same block by block: adds up blocks, then takes them in.
+  struct Sums {
+    double with_others = 0;
+    double own = 0;
+    void add(const Landed& block, int ranks);
+  };
+  void note(const Sums& sums, int ranks);
 
   [[nodiscard]] double value() const;                 // 0 to 1; 1 until something has landed
   [[nodiscard]] double lengthening(int ranks) const;  // 1 to sqrt(ranks)

@@ -27,10 +27,11 @@ struct Range {
 
 // A dial of the number that `field` returns by reference.
 template <typename Field>
-Dial dial_of(std::string name, std::string sentence, For who, Range range, Field field) {
+Dial dial_of(const std::string& name, const std::string& sentence, For who, Range range,
+             Field field) {
   using Number = std::remove_cvref_t<decltype(field(std::declval<Options&>()))>;
-  return {.name = std::move(name),
-          .sentence = std::move(sentence),
+  return {.name = name,
+          .sentence = sentence,
           .who = who,
           .least = range.least,
           .most = range.most,
@@ -40,24 +41,23 @@ Dial dial_of(std::string name, std::string sentence, For who, Range range, Field
 }
 
 template <typename Number>
-Dial guard(std::string name, std::string sentence, For who, Range range, Number Guards::*number) {
+Dial guard(const std::string& name, const std::string& sentence, For who, Range range,
+           Number Guards::*number) {
   return dial_of(
-      std::move(name), std::move(sentence), who,
-      range, [number](auto& o) -> auto& { return o.control.guards.*number; });
+      name, sentence, who, range, [number](auto& o) -> auto& { return o.control.guards.*number; });
 }
 
 template <typename Number>
-Dial control_dial(std::string name, std::string sentence, For who, Range range,
+Dial control_dial(const std::string& name, const std::string& sentence, For who, Range range,
                   Number Control::*number) {
   return dial_of(
-      std::move(name), std::move(sentence), who,
-      range, [number](auto& o) -> auto& { return o.control.*number; });
+      name, sentence, who, range, [number](auto& o) -> auto& { return o.control.*number; });
 }
 
-Dial efficiency_dial(std::string name, std::string sentence, Range range,
+Dial efficiency_dial(const std::string& name, const std::string& sentence, Range range,
                      double Efficiency::*number) {
   return dial_of(
-      std::move(name), std::move(sentence), For::kExperts,
+      name, sentence, For::kExperts,
       range, [number](auto& o) -> auto& { return o.efficiency.*number; });
 }
 
@@ -82,6 +82,9 @@ Dial dial_p() {
 std::vector<Dial> for_users() {
   return {
       dial_p(),
+      control_dial("least_worth",
+                   "With goal steps: plans whose steps are worth less than this are not taken.",
+                   For::kUsers, {0, 1}, &Control::least_worth),
       guard("least_density_updates", "Lowest density that is chosen for updates.", For::kUsers,
             {1e-6, 1}, &Guards::least_density_updates),
       guard("least_density_gradients",
@@ -127,6 +130,14 @@ std::vector<Dial> of_efficiency() {
                       &Efficiency::age_scale_adam),
       efficiency_dial("age_power_adam", "Steepness of the fall with age with Adam.", {0.1, 10},
                       &Efficiency::age_power_adam),
+      efficiency_dial("end_age_scale", "Goal steps: age at which worth is a half.", {0.1},
+                      &Efficiency::end_age_scale),
+      efficiency_dial("end_age_scale_adam", "Goal steps: age at which worth is a half with Adam.",
+                      {0.1}, &Efficiency::end_age_scale_adam),
+      efficiency_dial("end_own_adam", "Goal steps: worth of a step of each rank's own Adam.",
+                      {0.01, 1}, &Efficiency::end_own_adam),
+      efficiency_dial("end_int4_adam", "Goal steps: worth of Adam with gradients in int4.",
+                      {0.01, 1}, &Efficiency::end_int4_adam),
       dial_of(
           "drift", "Extra time of a hidden exchange, as a fraction of compute.", For::kExperts,
           {0, 1}, [](auto& o) -> auto& { return o.drift; }),
@@ -137,8 +148,9 @@ std::vector<Dial> of_efficiency() {
 }
 
 std::vector<Dial> of_control() {
-  const auto expert = [](std::string name, std::string sentence, Range range, auto number) {
-    return control_dial(std::move(name), std::move(sentence), For::kExperts, range, number);
+  const auto expert = [](const std::string& name, const std::string& sentence, Range range,
+                         auto number) {
+    return control_dial(name, sentence, For::kExperts, range, number);
   };
   return {
       guard("sparse_every", "Smallest `every` that needs the density of gradients.", For::kExperts,
@@ -221,6 +233,13 @@ control::Policy parse_policy(std::string_view text) {
     names.emplace_back(control::to_string(policy));
   }
   throw InputError(fmt::format("there is no policy '{}'{}", text, suggestion(text, names)));
+}
+
+control::Goal parse_goal(std::string_view text) {
+  for (const control::Goal goal : control::kGoals) {
+    if (control::to_string(goal) == text) return goal;
+  }
+  throw InputError(fmt::format("there is no goal '{}': it is steps or time", text));
 }
 
 }  // namespace pliant::engine

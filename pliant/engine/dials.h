@@ -45,5 +45,6 @@ void turn_dial(Options& options, std::string_view name, double value);
 
 // "auto", "knee" or "fixed"; InputError otherwise.
 [[nodiscard]] control::Policy parse_policy(std::string_view text);
+[[nodiscard]] control::Goal parse_goal(std::string_view text);
 
 }  // namespace pliant::engine

@@ -106,6 +106,12 @@ TEST(Dials, AreDocumented) {
   EXPECT_THAT(page.str(), HasSubstr(table + "\n")) << "the table should be\n" << table;
 }
 
+TEST(Dials, Goals) {
+  EXPECT_EQ(parse_goal("steps"), control::Goal::kSteps);
+  EXPECT_EQ(parse_goal("time"), control::Goal::kTime);
+  EXPECT_THROW((void)parse_goal("step"), InputError);
+}
+
 TEST(Dials, Policies) {
   EXPECT_EQ(parse_policy("knee"), control::Policy::kKnee);
   EXPECT_THROW((void)parse_policy("kne"), InputError);

@@ -19,6 +19,7 @@ constexpr comm::Tag kRecordTag = comm::kLargestTag;
 
 std::vector<std::size_t> sizes_of(const std::vector<Parameter>& parameters) {
   std::vector<std::size_t> sizes;
+  sizes.reserve(parameters.size());
   for (const Parameter& parameter : parameters) sizes.push_back(parameter.size);
   return sizes;
 }
@@ -148,6 +149,10 @@ plan::Kind Engine::kind() const { return parts_->next_kind(); }
 
 plan::Plan Engine::plan() const { return parts_->rounds.plan(); }
 
+double Engine::worth() const { return parts_->rounds.worth(); }
+
+double Engine::effective_steps() const { return parts_->rounds.effective_steps(); }
+
 void Engine::set_plan(const plan::Pins& pins) { parts_->set_plan(pins); }
 
 void Engine::set_network(const std::optional<plan::Link>& link) {
@@ -162,6 +167,8 @@ Summary Engine::summary() const {
                   .rounds = parts.rounds.number(),
                   .steps = parts.services.observer.begun(),
                   .lengthening = updates_.step_scale(),
+                  .worth = worth(),
+                  .effective_steps = effective_steps(),
                   .decisions = parts.rounds.decisions(),
                   .reasons = parts.rounds.reasons()};
   parts.services.tallies.write(summary);

@@ -54,6 +54,11 @@ class Engine {
   // The kind of the next step: gradients are submitted, or parameters stepped.
   [[nodiscard]] plan::Kind kind() const;
   [[nodiscard]] plan::Plan plan() const;  // in force
+  // Worth of a step under the plan in force: its progress relative to a step of plain DDP, at most
+  // 1. The same on all ranks at the same step.
+  [[nodiscard]] double worth() const;
+  // The sum of the worth of all steps so far.
+  [[nodiscard]] double effective_steps() const;
   // From the next step on; the same on all ranks, at the same step.
   void set_plan(const plan::Pins& pins);
   // Decisions take the network to be this one; nothing: they measure it again. The same on all
@@ -91,7 +96,7 @@ class Engine {
   [[deprecated("updates()")]] void meet(const ModelTensors& model) { updates_.settle_keeping_progress(model); }
   [[deprecated("updates()")]] [[nodiscard]] std::vector<std::vector<float>> base() const { return updates_.base(); }
   [[deprecated("updates()")]] [[nodiscard]] std::vector<std::vector<float>> agreed_buffers() const { return updates_.buffers(); }
-  [[deprecated("updates()")]] void clear_at_sent(Tensors tensors) const { updates_.clear_at_sent(tensors); }
+  [[deprecated("updates()")]] void clear_at_sent(const TensorList& tensors) const { updates_.clear_at_sent(tensors); }
   [[deprecated("updates()")]] [[nodiscard]] double lengthening() const { return updates_.step_scale(); }
   [[deprecated("updates()")]] void note_rates(std::uint32_t rates) { updates_.set_rates_hash(rates); }
   [[deprecated("set_network()")]] void tell_network(const std::optional<plan::Link>& link) { set_network(link); }

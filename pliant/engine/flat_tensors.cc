@@ -2,10 +2,10 @@
 #include "pliant/engine/flat_tensors.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "pliant/common/errors.h"
+#include "pliant/compress/residual.h"
 
 namespace pliant::engine {
 namespace {
@@ -25,56 +25,59 @@ Buffer<float> zeros(std::size_t size) {
 FlatTensors::FlatTensors(std::vector<std::size_t> sizes)
     : base(zeros(total(sizes))),
       residual(zeros(base.size())),
-      now(base.size()),
-      reference(base.size()),
-      result(base.size()),
       group(std::make_unique<exchange::ResidualGroup>(residual.span())),
       sizes_(std::move(sizes)) {}
 
-void FlatTensors::check(Tensors tensors) const {
-  require(tensors.size() == sizes_.size(), "engine: {} tensors, not {}", tensors.size(),
-          sizes_.size());
+void FlatTensors::check(const TensorAccess& tensors) const {
+  const std::vector<std::size_t> given = tensors.sizes();
+  require(given.size() == sizes_.size(), "engine: {} tensors, not {}", given.size(), sizes_.size());
   for (std::size_t t = 0; t < sizes_.size(); ++t)
-    require(tensors[t].size() == sizes_[t], "engine: {} entries for tensor {}, which has {}",
-            tensors[t].size(), t, sizes_[t]);
+    require(given[t] == sizes_[t], "engine: {} entries for tensor {}, which has {}", given[t], t,
+            sizes_[t]);
 }
 
-void FlatTensors::read(Tensors from) {
-  check(from);
-  auto to = now.span().begin();
-  for (const auto& tensor : from) to = std::ranges::copy(tensor, to).out;
-}
-
-void FlatTensors::write(Tensors to) const {
-  auto from = now.span().begin();
-  for (const auto& tensor : to) {
-    std::copy_n(from, tensor.size(), tensor.begin());
-    from += static_cast<std::ptrdiff_t>(tensor.size());
-  }
-}
-
-void FlatTensors::rebase() {
-  std::ranges::copy(now.span(), base.span().begin());
+void FlatTensors::rebase(TensorAccess& tensors) {
+  check(tensors);
+  for_each_chunk(size(), [&](std::size_t begin, std::size_t count) {
+    tensors.read(begin, base.span().subspan(begin, count));
+  });
   std::ranges::fill(residual.span(), 0.0F);
   group = std::make_unique<exchange::ResidualGroup>(residual.span());
 }
 
-void FlatTensors::land(Tensors tensors, std::span<const float> own_part, bool late) {
-  std::size_t begin = 0;
-  for (const auto& tensor : tensors) {
-    const auto agreed = base.span().subspan(begin, tensor.size());
-    const auto landed = result.span().subspan(begin, tensor.size());
-    const auto own = own_part.subspan(begin, tensor.size());
-    begin += tensor.size();
-    for (std::size_t i = 0; i < tensor.size(); ++i) {
-      agreed[i] += landed[i];
-      if (late) {
-        tensor[i] += landed[i] - own[i];
-      } else if (std::isfinite(agreed[i])) {
-        tensor[i] = agreed[i];
-      }
-    }
+std::span<float> FlatTensors::room_for_lost(const TensorAccess& tensors, std::size_t count) {
+  if (tensors.exact()) return {};
+  lost_.assign(count, 0.0F);
+  return lost_;
+}
+
+void FlatTensors::take_lost(std::size_t begin, std::span<const float> lost) {
+  for (std::size_t i = 0; i < lost.size(); ++i) {
+    const auto index = static_cast<std::uint32_t>(begin + i);
+    if (lost[i] != 0) compress::put_back(residual.span(), {&index, 1}, {&lost[i], 1});
   }
+  group->residual_used = group->residual_used || !lost.empty();
+}
+
+void FlatTensors::store(TensorAccess& tensors, std::size_t begin, std::span<const float> values) {
+  const auto lost = room_for_lost(tensors, values.size());
+  tensors.write(begin, values, lost);
+  take_lost(begin, lost);
+}
+
+void FlatTensors::add(TensorAccess& tensors, std::size_t begin,
+                      std::span<const float> differences) {
+  const auto lost = room_for_lost(tensors, differences.size());
+  tensors.add(begin, differences, lost);
+  take_lost(begin, lost);
+}
+
+void FlatTensors::add_at(TensorAccess& tensors, std::size_t begin,
+                         std::span<const std::uint32_t> offsets,
+                         std::span<const float> differences) {
+  const auto lost = room_for_lost(tensors, differences.size());
+  tensors.add_at(begin, offsets, differences, lost);
+  for (std::size_t j = 0; j < lost.size(); ++j) take_lost(begin + offsets[j], lost.subspan(j, 1));
 }
 
 std::vector<std::vector<float>> FlatTensors::split(std::span<const float> flat) const {
@@ -112,11 +115,6 @@ void FlatTensors::restore(std::span<const std::vector<float>> saved_base,
     join(saved_residual, residual.span());
   }
   group = std::make_unique<exchange::ResidualGroup>(residual.span());
-}
-
-std::size_t FlatTensors::scratch_bytes() const {
-  return now.span().size_bytes() + reference.span().size_bytes() + result.span().size_bytes() +
-         group->scratch_bytes();
 }
 
 }  // namespace pliant::engine

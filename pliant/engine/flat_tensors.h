@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// All parameters, or all buffers, of a model as one flat vector, with the base and the residual
-// that kind updates keeps of them.
+// All parameters, or all buffers, of a model as one flat vector: the base and the residual that
+// kind updates keeps of them. The tensors themselves stay with the caller.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,16 @@ class FlatTensors {
   [[nodiscard]] std::size_t size() const { return base.size(); }
   [[nodiscard]] std::size_t tensors() const { return sizes_.size(); }
   // Throws ContractError unless the number and sizes of the tensors fit.
-  void check(Tensors tensors) const;
-  void read(Tensors from);       // into `now`
-  void write(Tensors to) const;  // from `now`
-  // base = now, and nothing is left to send.
-  void rebase();
-  // base += result. The tensors then become base, or if training went on meanwhile (`late`):
-  // tensors += result - own_part. One pass, where the tensors lie: the training thread waits for
-  // it.
-  void land(Tensors tensors, std::span<const float> own_part, bool late);
+  void check(const TensorAccess& tensors) const;
+  // base = tensors, and nothing is left to send.
+  void rebase(TensorAccess& tensors);
+
+  // The tensors from `begin` on become `values`, or grow by `differences`. What rounding takes away
+  // goes to the residual.
+  void store(TensorAccess& tensors, std::size_t begin, std::span<const float> values);
+  void add(TensorAccess& tensors, std::size_t begin, std::span<const float> differences);
+  void add_at(TensorAccess& tensors, std::size_t begin, std::span<const std::uint32_t> offsets,
+              std::span<const float> differences);
 
   // A flat vector by tensor, and back. An empty tensor stands for zeros.
   [[nodiscard]] std::vector<std::vector<float>> split(std::span<const float> flat) const;
@@ -37,18 +38,24 @@ class FlatTensors {
   void restore(std::span<const std::vector<float>> base,
                std::span<const std::vector<float>> residual);
 
-  [[nodiscard]] std::size_t scratch_bytes() const;
-
   Buffer<float> base;
   Buffer<float> residual;
-  Buffer<float> now;        // the tensors while they are worked on
-  Buffer<float> reference;  // scratch
-  Buffer<float> result;     // scratch
   std::unique_ptr<exchange::ResidualGroup> group;
 
  private:
+  std::span<float> room_for_lost(const TensorAccess& tensors, std::size_t count);
+  void take_lost(std::size_t begin, std::span<const float> lost);
+
   std::vector<std::size_t> sizes_;
+  std::vector<float> lost_;  // scratch
 };
+
+// Calls `work(begin, count)` for each chunk of `size` entries.
+template <typename Work>
+void for_each_chunk(std::size_t size, Work work) {
+  for (std::size_t begin = 0; begin < size; begin += TensorAccess::kChunk)
+    work(begin, std::min(TensorAccess::kChunk, size - begin));
+}
 
 [[nodiscard]] Buffer<float> zeros(std::size_t size);
 

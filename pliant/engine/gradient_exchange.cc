@@ -18,12 +18,6 @@ namespace {
 // once all of it is there.
 constexpr int kAdoptedSteps = 2;
 
-double norm_of(std::span<const std::span<float>> pieces) {
-  double energy = 0;
-  for (const auto& piece : pieces) energy += kernels::energy(piece);
-  return std::sqrt(energy);
-}
-
 }  // namespace
 
 GradientExchange::GradientExchange(Services& services, const Options& options,
@@ -31,8 +25,8 @@ GradientExchange::GradientExchange(Services& services, const Options& options,
     : services_(services),
       options_(options),
       groups_(std::move(parameter_sizes)),
-      to_adopt_(kAdoptedSteps),
-      clip_norm_(options.clip_norm) {}
+      flights_(services, groups_, options.clip_norm),
+      to_adopt_(kAdoptedSteps) {}
 
 GradientExchange::~GradientExchange() = default;
 
@@ -86,6 +80,12 @@ void GradientExchange::time_previous(GradientStep& step) {
   record.lead = static_cast<float>((last - ready).value);
 }
 
+// A pinned schedule, a clip_norm and a residual are the engine's.
+bool GradientExchange::caller_may_average() const {
+  return step_ != nullptr && !step_->together && !flights_.clip().is_on() &&
+         step_->round.plan.reduce == plan::AllReduce::kBackend;
+}
+
 bool GradientExchange::submit(Submission submission) {
   const auto step = step_;
   std::vector<int> arrived = collect(*step, std::move(submission));
@@ -113,8 +113,10 @@ std::vector<int> GradientExchange::collect(GradientStep& step, Submission submis
   for (const Piece& piece : pending->submission().pieces) {
     const auto p = static_cast<std::size_t>(piece.parameter);
     require(p < sizes.size(), "engine: parameter {} of {}", piece.parameter, sizes.size());
-    require(piece.gradient.size() == sizes[p], "engine: {} entries for parameter {}, which has {}",
-            piece.gradient.size(), piece.parameter, sizes[p]);
+    const bool has_memory = !pending->submission().is_averaged;
+    require(piece.gradient.size() == (has_memory ? sizes[p] : 0),
+            "engine: {} entries for parameter {}, which has {}", piece.gradient.size(),
+            piece.parameter, sizes[p]);
     const std::lock_guard lock(step.shared.mutex);
     require(step.shared.pending[p] == nullptr,
             "engine: parameter {} was submitted twice in step {}", piece.parameter,
@@ -141,7 +143,8 @@ void GradientExchange::adopt_units(GradientStep& step) {
     groups_.set_units(step.seen);
     prepare(step);
   }
-  if (clip_norm_ > 0) step.norm = norm_of(step.pieces);
+  if (flights_.clip().is_on()) flights_.wait_until_ready(step);
+  flights_.clip().take_norm(step);
   --to_adopt_;
 }
 
@@ -151,9 +154,10 @@ void GradientExchange::dispatch(const std::shared_ptr<GradientStep>& step, std::
     ++step->shared.dispatched;
   }
   ++exchanges_;
-  const Job job{.group = group, .number = turns_++};
+  const GroupJob job{.group = group, .number = turns_++};
   services_.lane(job.number).run([this, step, job](comm::Communicator& communicator) {
-    run(communicator, *step, job);
+    flights_.run(communicator, *step, job);
+    hand_out(*step, job);
   });
 }
 
@@ -166,149 +170,10 @@ void GradientExchange::wait() {
 
 // --- in a lane ---
 
-void GradientExchange::run(comm::Communicator& communicator, GradientStep& step, const Job& job) {
-  {
-    Turnstile::Turn turn(wire_, job.number);
-    try {
-      services_.failure.check();
-      exchange_group(communicator, step, job, turn);
-    } catch (...) {
-      services_.failure.note(std::current_exception());
-    }
-  }
-  hand_out(step, job);
-}
-
-void GradientExchange::exchange_group(comm::Communicator& communicator, GradientStep& step,
-                                      const Job& job, Turnstile::Turn& turn) {
-  GradientGroup& group = groups_[job.group];
-  const Seconds begin = services_.now();
-  const comm::Floats floats = assemble(group, step);
-  const std::span<float> gradient = floats.data;
-  clip(gradient, step, job.group);
-  runlog::Energies energies{.contribution = services_.observer.sample(gradient, groups_.entries())};
-  const exchange::Report report = fly(communicator, step, job, floats, turn);
-  services_.tallies.add(report);
-  if (gradient.data() == group.assembled.data()) {
-    auto from = gradient.begin();
-    for (const int parameter : group.parameters) {
-      const auto piece = step.pieces[static_cast<std::size_t>(parameter)];
-      std::copy_n(from, piece.size(), piece.begin());
-      from += static_cast<std::ptrdiff_t>(piece.size());
-    }
-  }
-  energies.residual = services_.observer.sample(group.residual->residual(), groups_.entries());
-  services_.observer.exchanged(
-      step.round.number,
-      {.span = {.group = job.group,
-                .lane = static_cast<std::size_t>(job.number % services_.lanes.size()),
-                .begin = begin,
-                .enter = report.traffic.entered,
-                .leave = report.traffic.finished,
-                .end = services_.now(),
-                .bytes = report.traffic.sent,
-                .entries = group.entries.count},
-       .report = report,
-       .energies = energies});
-  record(step, job, report, gradient);
-}
-
-// Departs, travels when it is this job's turn on the wire, and lands in the gradient's place.
-exchange::Report GradientExchange::fly(comm::Communicator& communicator, GradientStep& step,
-                                       const Job& job, const comm::Floats& gradient,
-                                       Turnstile::Turn& turn) {
-  GradientGroup& group = groups_[job.group];
-  ResidualHold hold;
-  if (group.residual->residual_used) {
-    for (const int parameter : group.parameters) {
-      if (all_zero(step.pieces[static_cast<std::size_t>(parameter)]))
-        hold.hold(groups_.residual_of(parameter));
-    }
-  }
-  const exchange::Terms terms{.plan = step.round.plan,
-                              .round = step.round.number,
-                              .plan_version = step.round.plan_version,
-                              .bucket = static_cast<std::uint32_t>(job.group),
-                              .deadline = step.round.deadline,
-                              .flushes = step.flushes};
-  const auto flight = exchange::depart(communicator, *group.residual, terms,
-                                       compress::Gradient{gradient.data}, gradient);
-  turn.enter();
-  try {
-    services_.failure.check();
-    flight->travel(communicator);
-  } catch (...) {
-    services_.failure.note(std::current_exception());  // before the next turn
-    flight->give_back();
-    throw;
-  }
-  turn.leave();
-  const exchange::Report report = flight->land(gradient.data);
-  if (hold.any()) group.residual->residual_used = true;
-  return report;
-}
-
-comm::Floats GradientExchange::assemble(GradientGroup& group, GradientStep& step) const {
-  const auto piece = [&](std::size_t i) {
-    return step.pieces[static_cast<std::size_t>(group.parameters[i])];
-  };
-  {
-    const std::lock_guard lock(step.shared.mutex);
-    const auto pending = [&](std::size_t i) {
-      return step.shared.pending[static_cast<std::size_t>(group.parameters[i])];
-    };
-    bool together = true;  // side by side, and of one owner
-    for (std::size_t i = 1; together && i < group.parameters.size(); ++i)
-      together =
-          pending(i) == pending(0) && piece(i - 1).data() + piece(i - 1).size() == piece(i).data();
-    if (together) return {{piece(0).data(), group.entries.count}, pending(0)->submission().owner};
-  }
-  if (group.assembled.size() == 0) group.assembled = Buffer<float>(group.entries.count);
-  auto to = group.assembled.span().begin();
-  for (std::size_t i = 0; i < group.parameters.size(); ++i)
-    to = std::ranges::copy(piece(i), to).out;
-  return group.assembled;
-}
-
-// The norm is this step's if everything is there, else the last step's: the other groups are not
-// there yet.
-void GradientExchange::clip(std::span<float> gradient, GradientStep& step, std::size_t group) {
-  if (clip_norm_ <= 0) return;
-  const double energy = kernels::energy(gradient);
-  {
-    const std::lock_guard lock(step.shared.mutex);
-    step.shared.energies[group] = energy;
-  }
-  const double norm = groups_.count() == 1 ? std::sqrt(energy) : step.norm.value_or(last_norm_);
-  if (!std::isfinite(norm) || norm <= clip_norm_) return;
-  kernels::multiply(gradient, gradient, static_cast<float>(clip_norm_ / norm));
-}
-
-void GradientExchange::record(GradientStep& step, const Job& job, const exchange::Report& report,
-                              std::span<const float> applied) {
-  GradientStep::Shared& shared = step.shared;
-  const std::lock_guard lock(shared.mutex);
-  shared.results[job.group] = {report.updated_fraction, report.aggregate_gain};
-  shared.voids[job.group] = report.is_void;
-  shared.scratch += groups_[job.group].scratch_bytes();
-  shared.held = std::max(shared.held, report.held);
-  agree::Record& record = shared.record;
-  record.wire[std::min(job.group, agree::kRecordTimes - 1)] +=
-      static_cast<float>(report.wire.value);
-  record.coding += static_cast<float>((report.select + report.encode + report.decode).value);
-  if (report.is_void) record.flags |= agree::kVoid;
-  // NaN has many bit patterns, and a backend's own all-reduce may mix them: all ranks leave such a
-  // result out.
-  if (step.hashed && std::isfinite(kernels::energy(applied))) {
-    record.flags |= agree::kAppliedHashed;
-    record.applied ^= static_cast<std::uint32_t>(pliant::hash(std::as_bytes(applied), job.group));
-  }
-}
-
 // If one void exchange makes the step void, no average is handed out before all are there. Nor is a
 // failure before all groups are done or will never start: only then does no lane work in the
 // caller's memory any more.
-void GradientExchange::hand_out(GradientStep& step, const Job& job) {
+void GradientExchange::hand_out(GradientStep& step, const GroupJob& job) {
   GradientStep::Shared& shared = step.shared;
   std::vector<std::shared_ptr<PendingSubmission>> ready;
   const std::exception_ptr failure = services_.failure.get();
@@ -364,9 +229,7 @@ void GradientExchange::void_together(GradientStep& step) {
 void GradientExchange::finish(GradientStep& step) {
   GradientStep::Shared& shared = step.shared;
   shared.landed = services_.now();
-  const double norm =
-      std::sqrt(std::accumulate(shared.energies.begin(), shared.energies.end(), 0.0));
-  if (std::isfinite(norm)) last_norm_ = norm;  // a void step says nothing of the next
+  flights_.clip().note_energies(shared.energies);
   unsent_ = step.together && (!step.flushes || std::ranges::count(shared.voids, true) > 0);
   planner::Result result{0, 0};
   for (std::size_t g = 0; g < groups_.count(); ++g) {
@@ -394,12 +257,12 @@ void GradientExchange::count_memory(Memory& memory) const {
 void GradientExchange::rescale(double factor) {
   wait();
   kernels::multiply(groups_.residual(), groups_.residual(), static_cast<float>(factor));
-  last_norm_ *= factor;
+  flights_.clip().rescale(factor);
 }
 
 void GradientExchange::set_clip_norm(double norm) {
   wait();
-  clip_norm_ = norm;
+  flights_.clip().set_limit(norm);
 }
 
 void GradientExchange::forget_timing() {
@@ -411,7 +274,7 @@ void GradientExchange::forget_timing() {
 
 void GradientExchange::write(State& state) const {
   state.exchanges = exchanges_;
-  state.last_norm = last_norm_;
+  state.last_norm = flights_.clip().last_norm();
   groups_.write(state);
 }
 
@@ -422,7 +285,7 @@ void GradientExchange::read(const State& state) {
   to_adopt_ = adopted ? 0 : kAdoptedSteps;
   exchanges_ = state.exchanges;
   unsent_ = true;
-  last_norm_ = state.last_norm;
+  flights_.clip().set_last_norm(state.last_norm);
 }
 
 }  // namespace pliant::engine

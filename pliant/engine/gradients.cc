@@ -27,6 +27,7 @@ void Gradients::open_step() {
   if (rounds.number() > 0 && result && result->updated_fraction > 0)
     rounds.set_result(rounds.number() - 1, *result);
   const Round round = rounds.open(plan::Kind::kGradients);
+  rounds.count_step();
   Services& services = parts_.services;
   services.observer.begin_step(services.now(), round.plan, round.plan_version);
   services.observer.send_round(round.number, round.plan, round.plan_version,
@@ -39,6 +40,8 @@ void Gradients::submit(Submission submission) {
   begin_step();
   if (parts_.gradients.submit(std::move(submission))) parts_.rounds.sent();
 }
+
+bool Gradients::caller_may_average() const { return parts_.gradients.caller_may_average(); }
 
 void Gradients::average(Tensors gradients) {
   require(gradients.size() == parts_.parameters.size(), "engine: {} gradients of {} parameters",

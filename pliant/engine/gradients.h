@@ -23,6 +23,10 @@ class Gradients {
   // Fixes the plan of the coming step, unless one has begun. submit() does so by itself.
   void begin_step();
   void submit(Submission submission);
+  // Between begin_step() and the step's last submission: whether the plan of this step is what the
+  // caller's own dense all-reduce does, so that it may average the step's gradients itself and
+  // submit them as averaged: all of them, and on all ranks. All ranks are told the same.
+  [[nodiscard]] bool caller_may_average() const;
   // Averages all parameters, in their order; blocks. Throws the exchange's error.
   void average(Tensors gradients);
   // Waits until all that was submitted is done.

@@ -2,41 +2,111 @@
 #include "pliant/engine/in_flight.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include "pliant/common/errors.h"
 #include "pliant/compress/residual.h"
 
 namespace pliant::engine {
 
-void TensorsInFlight::add_own_part(std::span<float> to) const {
+void TensorsInFlight::add_own_part(std::size_t begin, std::span<float> to) const {
   if (arrived_) {
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] += arrived_->own_part[i];
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += arrived_->own_part[begin + i];
   } else if (flight != nullptr) {
-    flight->add_own_part(to);
+    flight->add_own_part(begin, to);
   }
 }
 
-exchange::Report TensorsInFlight::land(FlatTensors& tensors) {
-  if (tensors.size() == 0) return {};
-  const auto own_part = tensors.reference.span();
-  std::ranges::fill(own_part, 0.0F);
-  add_own_part(own_part);
-  if (!arrived_) {
-    report = flight->land(tensors.result.span());
-    flight.reset();  // here: the lane may hold the exchange a moment longer
-    return report;
+void TensorsInFlight::add_result(std::size_t begin, std::span<float> to) const {
+  if (arrived_) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += arrived_->result[begin + i];
+  } else {
+    flight->add_average(begin, to);
   }
-  std::ranges::copy(arrived_->result.span(), tensors.result.span().begin());
-  std::vector<std::uint32_t> indices;
-  std::vector<float> values;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
+}
+
+bool TensorsInFlight::touched(std::size_t begin, std::size_t count,
+                              std::vector<std::uint32_t>& offsets) const {
+  if (!arrived_) return flight->touched(begin, count, offsets);
+  offsets.clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (arrived_->result[begin + i] != 0 || arrived_->own_part[begin + i] != 0)
+      offsets.push_back(static_cast<std::uint32_t>(i));
+  }
+  return true;
+}
+
+void TensorsInFlight::add_own_part(FlatTensors& flat, TensorAccess& tensors) const {
+  std::vector<float> own(std::min(TensorAccess::kChunk, flat.size()), 0.0F);
+  std::vector<std::uint32_t> offsets;
+  std::vector<float> differences;
+  for_each_chunk(flat.size(), [&](std::size_t begin, std::size_t count) {
+    const auto part = std::span(own).first(count);
+    if (!touched(begin, count, offsets)) {
+      std::ranges::fill(part, 0.0F);
+      add_own_part(begin, part);
+      return flat.add(tensors, begin, part);
+    }
+    add_own_part(begin, part);
+    differences.clear();
+    for (const std::uint32_t at : offsets) differences.push_back(std::exchange(part[at], 0.0F));
+    flat.add_at(tensors, begin, offsets, differences);
+  });
+}
+
+exchange::Report TensorsInFlight::conclude(FlatTensors& flat) {
+  if (flat.size() == 0) return {};
+  if (!arrived_) return report = flight->conclude();
+  for (std::size_t i = 0; i < flat.size(); ++i) {
     if (arrived_->returned[i] == 0) continue;
-    indices.push_back(static_cast<std::uint32_t>(i));
-    values.push_back(arrived_->returned[i]);
+    const auto index = static_cast<std::uint32_t>(i);
+    compress::put_back(flat.residual.span(), {&index, 1}, {&arrived_->returned[i], 1});
   }
-  compress::put_back(tensors.residual.span(), indices, values);
-  tensors.group->residual_used = true;
+  flat.group->residual_used = true;
   return report;
+}
+
+void TensorsInFlight::land(FlatTensors& flat, const Landing& landing) {
+  const std::size_t longest = std::min(TensorAccess::kChunk, flat.size());
+  std::vector<float> results(longest, 0.0F);
+  std::vector<float> own_parts(longest, 0.0F);
+  std::vector<std::uint32_t> offsets;
+  std::vector<float> differences;
+  for_each_chunk(flat.size(), [&](std::size_t begin, std::size_t count) {
+    const auto base = flat.base.span().subspan(begin, count);
+    const auto result = std::span(results).first(count);
+    const auto own = std::span(own_parts).first(count);
+    add_result(begin, result);
+    add_own_part(begin, own);
+    if (landing.on_chunk) landing.on_chunk(begin, result, own);
+    differences.clear();
+    if (touched(begin, count, offsets)) {
+      for (const std::uint32_t at : offsets) {
+        base[at] += result[at];
+        differences.push_back(result[at] - own[at]);
+        result[at] = own[at] = 0;
+      }
+      if (landing.late) flat.add_at(landing.tensors, begin, offsets, differences);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) {
+        base[i] += result[i];
+        differences.push_back(result[i] - own[i]);
+      }
+      std::ranges::fill(result, 0.0F);
+      std::ranges::fill(own, 0.0F);
+      if (landing.late) flat.add(landing.tensors, begin, differences);
+    }
+    if (landing.late) return;
+    if (!landing.skips_non_finite) return flat.store(landing.tensors, begin, base);
+    differences.resize(count);
+    landing.tensors.read(begin, differences);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (std::isfinite(base[i])) differences[i] = base[i];
+    }
+    flat.store(landing.tensors, begin, differences);
+  });
+  flight.reset();  // here: the lane may hold the exchange a moment longer
 }
 
 void TensorsInFlight::give_back() {
@@ -53,7 +123,7 @@ void TensorsInFlight::arrive(FlatTensors& tensors) {
   if (flight != nullptr) {  // else the buffers were not sent
     const std::vector<float> kept(tensors.residual.span().begin(), tensors.residual.span().end());
     std::ranges::fill(tensors.residual.span(), 0.0F);
-    flight->add_own_part(now.own_part.span());
+    flight->add_own_part(0, now.own_part.span());
     report = flight->land(now.result.span());
     flight.reset();
     std::ranges::copy(tensors.residual.span(), now.returned.span().begin());

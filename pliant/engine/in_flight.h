@@ -5,10 +5,12 @@
 
 #include <array>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "pliant/agree/record.h"
 #include "pliant/engine/flat_tensors.h"
@@ -36,10 +38,26 @@ class TensorsInFlight {
   std::unique_ptr<exchange::Flight> flight;
   exchange::Report report;
 
-  void add_own_part(std::span<float> to) const;
-  // Writes the result to tensors.result and the own part to tensors.reference, and returns to the
+  // to += own part of the entries from `begin` on.
+  void add_own_part(std::size_t begin, std::span<float> to) const;
+  // Adds the own part to the caller's tensors, right after departure.
+  void add_own_part(FlatTensors& flat, TensorAccess& tensors) const;
+
+  // Landing has two halves, so that all lists of tensors are void together. First: returns to the
   // residual what was trimmed, rounded or void.
-  exchange::Report land(FlatTensors& tensors);
+  exchange::Report conclude(FlatTensors& flat);
+  // Second: base += result. The tensors then become the base, or if training went on meanwhile:
+  // tensors += result - own part. A sparse result touches only the entries that it has.
+  struct Landing {
+    TensorAccess& tensors;
+    bool late = true;
+    bool skips_non_finite = false;  // such entries of the base are not written to the tensors
+    // Called for each chunk before it is added, with its result and own part.
+    std::function<void(std::size_t begin, std::span<const float> result,
+                       std::span<const float> own_part)>
+        on_chunk = {};
+  };
+  void land(FlatTensors& flat, const Landing& landing);
   void give_back();  // instead of landing, after a failure
 
   // A flight is saved as what it will land: the result, the own part, and what goes back to the
@@ -52,6 +70,9 @@ class TensorsInFlight {
   struct Arrived {
     Buffer<float> result, own_part, returned;
   };
+  void add_result(std::size_t begin, std::span<float> to) const;
+  [[nodiscard]] bool touched(std::size_t begin, std::size_t count,
+                             std::vector<std::uint32_t>& offsets) const;
   void arrive(FlatTensors& tensors);
 
   std::optional<Arrived> arrived_;

@@ -79,6 +79,7 @@ void Rounds::take_in(std::uint64_t until) {
 void Rounds::adopt(const plan::Plan& plan, const planner::Choice& choice, plan::Kind kind) {
   planner_->note_ran(number_, plan);
   plans_[number_] = plan;
+  worth_ = planner_->worth(plan);
   // A plan of gradients is put in force before its step begins, one of updates within a step.
   using From = runlog::Observer::From;
   announce(plan, choice, kind == plan::Kind::kGradients ? From::kNextStep : From::kThisStep);
@@ -121,6 +122,7 @@ plan::Plan Rounds::choose_ahead() {
   const planner::Choice choice = choose();
   announce(choice.plan, choice, runlog::Observer::From::kNextStep);
   ahead_ = choice.plan;
+  worth_ = planner_->worth(choice.plan);
   return choice.plan;
 }
 
@@ -153,6 +155,7 @@ void Rounds::write(State& state) const {
   state.epoch = version_;
   state.plan = to_string(plan());
   state.policy = planner_->to_text();
+  state.effective_steps = effective_steps_;
 }
 
 void Rounds::restore(const State& state) {
@@ -163,8 +166,10 @@ void Rounds::restore(const State& state) {
   ahead_.reset();
   number_ = taken_ = state.step;
   version_ = state.epoch;
+  effective_steps_ = state.effective_steps;
   if (!state.policy.empty()) planner_->restore(state.policy);
   if (!state.plan.empty()) plan_ = plan::parse_plan(state.plan, "the plan in the state");
+  if (plan_) worth_ = planner_->worth(*plan_);
   news_ = {.plan = plan_};
 }
 

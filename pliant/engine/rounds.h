@@ -55,6 +55,11 @@ class Rounds {
     return plan_ && plan_ != next ? version_ + 1 : version_;
   }
 
+  // A step of training begins or ends; the plan in force says what it is worth.
+  void count_step() { effective_steps_ += worth_; }
+  [[nodiscard]] double worth() const { return worth_; }  // of a step under the plan in force
+  [[nodiscard]] double effective_steps() const { return effective_steps_; }
+
   [[nodiscard]] plan::Plan plan() const;  // in force
   [[nodiscard]] std::uint32_t plan_version() const { return version_; }
   // The last few, oldest first: short sentences, and whole plans with long reasons.
@@ -99,6 +104,8 @@ class Rounds {
   std::optional<plan::Plan> plan_;   // in force
   std::optional<plan::Plan> ahead_;  // chosen ahead
   std::uint32_t version_ = 0;
+  double worth_ = 1;
+  double effective_steps_ = 0;
   std::uint64_t number_ = 0;                   // of the next round
   std::uint64_t taken_ = 0;                    // records of earlier rounds have been taken in
   std::map<std::uint64_t, plan::Plan> plans_;  // of rounds whose records are to come

@@ -27,14 +27,18 @@ struct Summary {
   std::uint64_t steps = 0;   // of training that this rank began in this engine, of either kind
   std::uint64_t exchanges = 0;
   std::uint64_t voids = 0;
-  Bytes sent;                   // by this rank
-  Bytes control_sent;           // of that, control records
-  Seconds control_time;         // spent gathering them, in a lane of its own where there are lanes
-  Seconds on_the_wire;          // of all exchanges, as this rank measured them
-  Seconds coding;               // select, encode, decode
+  Bytes sent;            // by this rank
+  Bytes control_sent;    // of that, control records
+  Seconds control_time;  // spent gathering them, in a lane of its own where there are lanes
+  Seconds on_the_wire;   // of all exchanges, as this rank measured them
+  Seconds coding;        // select, encode, decode
+  // Updates: share of the time of encoding, wire and decoding that ran beside training.
+  double overlap = 0;
   double updated_fraction = 1;  // of the last exchange
   double gain = 1;
-  double lengthening = 1;  // Updates::step_scale()
+  double lengthening = 1;      // Updates::step_scale()
+  double worth = 1;            // of a step under the plan in force (model/efficiency.h)
+  double effective_steps = 0;  // the sum of the worth of all steps, of a restored state too
   Memory memory;
   std::string network;                 // as measured, for people; empty before the first timing
   std::vector<std::string> decisions;  // the last few changes of plan, oldest first, in short
@@ -54,6 +58,7 @@ struct State {
   std::uint32_t epoch = 0;              // plan version
   std::string plan;                     // in force
   std::string policy;                   // what the planner has learnt, as text
+  double effective_steps = 0;           // the sum of the worth of all steps so far
   std::vector<std::vector<int>> units;  // parameters that are exchanged together
   std::vector<int> voted;  // shared/var: the next leader, by exchange of a step; -1: no vote yet
   double last_norm = 0;    // of this rank's gradient, for clip_norm

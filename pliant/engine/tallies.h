@@ -2,6 +2,7 @@
 // Sums over all exchanges so far, for the summary. Any thread may add.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 
@@ -25,6 +26,11 @@ class Tallies {
     const std::lock_guard lock(mutex_);
     add_costs(report);
   }
+  // Of a training thread, for an exchange of updates.
+  void add_wait(Seconds waited) {
+    const std::lock_guard lock(mutex_);
+    exposed_ += waited;
+  }
   // Outside exchanges.
   void add_sent(Bytes bytes) {
     const std::lock_guard lock(mutex_);
@@ -37,6 +43,8 @@ class Tallies {
     summary.sent = sent_;
     summary.on_the_wire = wire_;
     summary.coding = coding_;
+    const double all = (wire_ + encode_and_decode_).value;
+    summary.overlap = all > 0 ? std::clamp(1 - exposed_.value / all, 0.0, 1.0) : 0;
     summary.updated_fraction = updated_fraction_;
     summary.gain = gain_;
   }
@@ -46,6 +54,8 @@ class Tallies {
     sent_ += report.traffic.sent;
     wire_ += report.wire;
     coding_ += report.select + report.encode + report.decode;
+    encode_and_decode_ += report.encode + report.decode;
+    exposed_ += report.encoded_at_departure;
   }
 
   mutable std::mutex mutex_;
@@ -54,6 +64,8 @@ class Tallies {
   Bytes sent_;
   Seconds wire_;
   Seconds coding_;
+  Seconds encode_and_decode_;  // of coding
+  Seconds exposed_;            // of encode, decode and wire: in the training thread, or waited for
   double updated_fraction_ = 1;
   double gain_ = 1;
 };

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "pliant/engine/tensor_access.h"
+
 namespace pliant::engine {
 
 // The description of one tensor. All ranks list the same ones in the same order.
@@ -32,20 +34,24 @@ struct Piece {
 struct Submission {
   std::vector<Piece> pieces;
   std::shared_ptr<const void> owner = {};  // keeps the memory of the pieces until done
+  // Null, or waits until the pieces may be read, as after a copy from a device. Called by lanes,
+  // and by the caller's thread in the first two steps with a clip_norm.
+  std::function<void()> ready = {};
+  // The caller averages these gradients itself, which Gradients::caller_may_average() allows.
+  // Pieces then have no memory, and `ready` waits for the average.
+  bool is_averaged = false;
   // Called once, by a lane: with null when the averages are there, else with the failure. In the
   // first two steps it is called after the step's last submission. Averages may be used once all of
   // a step have arrived: one void exchange makes the whole step void.
   std::function<void(std::exception_ptr)> done = {};
 };
 
-// All tensors of one list, in the engine's order.
-using Tensors = std::span<const std::span<float>>;
-
-// The tensors that kind updates reads and writes. Buffers are floats that a model keeps beside its
-// parameters, such as running statistics.
+// The tensors that kind updates reads and writes: spans, or a TensorAccess for tensors that are not
+// float32 in host memory. Buffers are floats that a model keeps beside its parameters, such as
+// running statistics.
 struct ModelTensors {
-  Tensors parameters;
-  Tensors buffers = {};
+  TensorList parameters;
+  TensorList buffers = {};
 };
 
 // The outcome of one Updates::step().

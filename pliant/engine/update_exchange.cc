@@ -6,7 +6,6 @@
 
 #include "pliant/common/errors.h"
 #include "pliant/common/hash.h"
-#include "pliant/kernels/dense.h"
 #include "pliant/kernels/sampled_energy.h"
 
 namespace pliant::engine {
@@ -25,20 +24,19 @@ constexpr double kClearedUpTo = 0.01;
 // to the base.
 class NonFiniteHold {
  public:
-  explicit NonFiniteHold(FlatTensors& buffers) : buffers_(buffers) {
-    for (std::size_t i = 0; i < buffers.size(); ++i) {
-      if (!std::isfinite(buffers.base[i])) {
-        held_.push_back(
-            {i, std::exchange(buffers.now[i], 0.0F), std::exchange(buffers.base[i], 0.0F)});
-      } else if (!std::isfinite(buffers.now[i])) {
-        buffers.now[i] = buffers.base[i];
+  NonFiniteHold(std::span<float> now, std::span<float> base) : now_(now), base_(base) {
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      if (!std::isfinite(base[i])) {
+        held_.push_back({i, std::exchange(now[i], 0.0F), std::exchange(base[i], 0.0F)});
+      } else if (!std::isfinite(now[i])) {
+        now[i] = base[i];
       }
     }
   }
   ~NonFiniteHold() {
     for (const Entry& entry : held_) {
-      buffers_.now[entry.index] = entry.now;
-      buffers_.base[entry.index] = entry.base;
+      now_[entry.index] = entry.now;
+      base_[entry.index] = entry.base;
     }
   }
   NonFiniteHold(const NonFiniteHold&) = delete;
@@ -49,7 +47,7 @@ class NonFiniteHold {
     std::size_t index;
     float now, base;
   };
-  FlatTensors& buffers_;
+  std::span<float> now_, base_;
   std::vector<Entry> held_;
 };
 
@@ -87,60 +85,67 @@ void UpdateExchange::forget_base() {
 void UpdateExchange::rebase(const ModelTensors& model) {
   drop_flights();
   forget_base();
-  parameters_.read(model.parameters);
-  buffers_.read(model.buffers);
-  parameters_.rebase();
-  buffers_.rebase();
+  parameters_.rebase(model.parameters.access());
+  buffers_.rebase(model.buffers.access());
   based_ = true;
 }
 
 void UpdateExchange::return_to_base(const ModelTensors& model) {
   require(in_flight_.empty(), "engine: {} exchanges are in flight", in_flight_.size());
-  std::ranges::copy(parameters_.base.span(), parameters_.now.span().begin());
-  parameters_.write(model.parameters);
+  TensorAccess& tensors = model.parameters.access();
+  parameters_.check(tensors);
+  for_each_chunk(parameters_.size(), [&](std::size_t begin, std::size_t count) {
+    parameters_.store(tensors, begin, parameters_.base.span().subspan(begin, count));
+  });
 }
 
 // A buffer that is not finite in the base (a mask) has no progress: it stays as it is.
 void UpdateExchange::set_aside(const ModelTensors& model) {
   aside_.clear();
-  parameters_.read(model.parameters);
-  buffers_.read(model.buffers);
-  const auto lay_aside = [this](FlatTensors& tensors, TensorsInFlight InFlight::*one) {
-    const std::span<const float> reference = reference_of(tensors, one);
-    const auto now = tensors.now.span();
-    auto& progress = aside_.emplace_back(now.size(), 0.0F);
-    for (std::size_t i = 0; i < now.size(); ++i) {
-      if (!std::isfinite(reference[i])) continue;
-      progress[i] = now[i] - reference[i];
-      now[i] = reference[i];
-    }
+  const auto lay_aside = [this](FlatTensors& flat, TensorAccess& tensors,
+                                TensorsInFlight InFlight::*one) {
+    flat.check(tensors);
+    const AddOwnParts add_own_parts = own_parts(one);
+    std::vector<float> progress(flat.size(), 0.0F);
+    std::vector<float> reference;
+    std::vector<float> now;
+    for_each_chunk(flat.size(), [&](std::size_t begin, std::size_t count) {
+      const auto base = flat.base.span().subspan(begin, count);
+      reference.assign(base.begin(), base.end());
+      if (add_own_parts) add_own_parts(begin, reference);
+      now.resize(count);
+      tensors.read(begin, now);
+      for (std::size_t i = 0; i < count; ++i) {
+        if (!std::isfinite(reference[i])) continue;
+        progress[begin + i] = now[i] - reference[i];
+        now[i] = reference[i];
+      }
+      flat.store(tensors, begin, now);
+    });
+    aside_.push_back(std::move(progress));
   };
-  lay_aside(parameters_, &InFlight::parameters);
-  lay_aside(buffers_, &InFlight::buffers);
-  parameters_.write(model.parameters);
-  buffers_.write(model.buffers);
+  lay_aside(parameters_, model.parameters.access(), &InFlight::parameters);
+  lay_aside(buffers_, model.buffers.access(), &InFlight::buffers);
 }
 
 void UpdateExchange::take_back(const ModelTensors& model) {
   if (aside_.empty()) return;
-  parameters_.read(model.parameters);
-  buffers_.read(model.buffers);
-  const auto add = [](std::span<float> now, std::span<const float> progress) {
-    for (std::size_t i = 0; i < now.size(); ++i) now[i] += progress[i];
+  const auto add = [](FlatTensors& flat, TensorAccess& tensors, std::span<const float> progress) {
+    flat.check(tensors);
+    for_each_chunk(flat.size(), [&](std::size_t begin, std::size_t count) {
+      flat.add(tensors, begin, progress.subspan(begin, count));
+    });
   };
-  add(parameters_.now.span(), aside_.front());
-  add(buffers_.now.span(), aside_.back());
+  add(parameters_, model.parameters.access(), aside_.front());
+  add(buffers_, model.buffers.access(), aside_.back());
   aside_.clear();
-  parameters_.write(model.parameters);
-  buffers_.write(model.buffers);
 }
 
-std::span<const float> UpdateExchange::reference_of(FlatTensors& tensors,
-                                                    TensorsInFlight InFlight::*one) const {
-  if (in_flight_.empty()) return tensors.base.span();
-  std::ranges::copy(tensors.base.span(), tensors.reference.span().begin());
-  for (const auto& flight : in_flight_) ((*flight).*one).add_own_part(tensors.reference.span());
-  return tensors.reference.span();
+AddOwnParts UpdateExchange::own_parts(TensorsInFlight InFlight::*one) const {
+  if (in_flight_.empty()) return {};
+  return [this, one](std::size_t begin, std::span<float> to) {
+    for (const auto& flight : in_flight_) ((*flight).*one).add_own_part(begin, to);
+  };
 }
 
 // --- sending ---
@@ -150,18 +155,12 @@ bool UpdateExchange::send(const ModelTensors& model, const Sending& sending) {
   const auto flight = std::make_shared<InFlight>(sending);
   flight->begin = services_.now();
   flight->lane = static_cast<std::size_t>(launched_ % services_.lanes.size());
-  parameters_.read(model.parameters);
-  buffers_.read(model.buffers);
-  const bool is_finite = std::isfinite(kernels::energy(parameters_.now.span()));
-  {
-    const NonFiniteHold hold(buffers_);
-    depart(parameters_, &InFlight::parameters, *flight);
-    depart(buffers_, &InFlight::buffers, *flight);
-  }
-  if (sending.late() || !is_finite) {
-    parameters_.write(model.parameters);
-    buffers_.write(model.buffers);
-  }
+  parameters_.check(model.parameters.access());
+  buffers_.check(model.buffers.access());
+  depart_parameters(model.parameters.access(), *flight);
+  const bool is_finite =
+      flight->parameters.flight == nullptr || flight->parameters.flight->finite();
+  depart_buffers(model.buffers.access(), *flight, !is_finite);
   const Seconds sent = services_.now();
   timing_.worked += sent - *flight->begin;
   const auto flags = flight->record.flags;
@@ -172,30 +171,51 @@ bool UpdateExchange::send(const ModelTensors& model, const Sending& sending) {
   return is_finite;
 }
 
-void UpdateExchange::depart(FlatTensors& tensors, TensorsInFlight InFlight::*one,
-                            InFlight& flight) {
-  if (tensors.size() == 0) return;
-  const bool are_buffers = &tensors == &buffers_;
-  const std::span<const float> reference = reference_of(tensors, one);
-  const plan::Plan& plan = flight.sending.round.plan;
-  if (are_buffers) {
-    if (!std::ranges::equal(tensors.now.span(), reference))
-      flight.record.flags |= agree::kBuffersChanged;
-    if (!flight.sending.with_buffers) return;
-  } else {
-    flight.energies.contribution = services_.observer.sample(tensors.now.span(), reference);
+exchange::Terms UpdateExchange::terms_of(const Sending& sending, bool are_buffers) const {
+  const plan::Plan& plan = sending.round.plan;
+  return {.plan = are_buffers ? plan::beside(plan, buffers_.size()) : plan,
+          .round = sending.round.number,
+          .plan_version = sending.round.plan_version,
+          .bucket = are_buffers ? kBuffers : kParameters,
+          .deadline = sending.round.deadline};
+}
+
+// One pass over the tensors where they lie. While a late exchange is under way the own part stands
+// in for the average. One that lands at once leaves the tensors alone: landing writes them anyway.
+void UpdateExchange::depart_parameters(TensorAccess& tensors, InFlight& flight) {
+  if (parameters_.size() == 0) return;
+  const bool late = flight.sending.late();
+  ProgressChunks progress(
+      tensors, parameters_, own_parts(&InFlight::parameters),
+      {.stores = late,
+       .sample_stride = services_.observer.on() ? kernels::sample_stride(parameters_.size()) : 0});
+  flight.parameters.flight = exchange::depart(
+      services_.lane(launched_).communicator(), *parameters_.group, terms_of(flight.sending, false),
+      compress::ProgressInPieces{.source = &progress, .size = parameters_.size()});
+  progress.finish();
+  flight.energies.contribution = progress.sampled_energy();
+  if (late) flight.parameters.add_own_part(parameters_, tensors);
+}
+
+void UpdateExchange::depart_buffers(TensorAccess& tensors, InFlight& flight, bool reset) {
+  if (buffers_.size() == 0) return;
+  const bool late = flight.sending.late();
+  std::vector<float> now(buffers_.size());
+  tensors.read(0, now);
+  {
+    const NonFiniteHold hold(now, buffers_.base.span());
+    std::vector<float> reference(buffers_.base.span().begin(), buffers_.base.span().end());
+    if (const AddOwnParts add = own_parts(&InFlight::buffers)) add(0, reference);
+    if (!std::ranges::equal(now, reference)) flight.record.flags |= agree::kBuffersChanged;
+    if (flight.sending.with_buffers) {
+      auto& departed = flight.buffers.flight;
+      departed = exchange::depart(services_.lane(launched_).communicator(), *buffers_.group,
+                                  terms_of(flight.sending, true),
+                                  compress::Progress{.parameters = now, .reference = reference});
+      if (late) departed->add_own_part(now);
+    }
   }
-  const exchange::Terms terms{.plan = are_buffers ? plan::beside(plan, tensors.size()) : plan,
-                              .round = flight.sending.round.number,
-                              .plan_version = flight.sending.round.plan_version,
-                              .bucket = are_buffers ? kBuffers : kParameters,
-                              .deadline = flight.sending.round.deadline};
-  auto& departed = (flight.*one).flight;
-  departed = exchange::depart(
-      services_.lane(launched_).communicator(), *tensors.group, terms,
-      compress::Progress{.parameters = tensors.now.span(), .reference = reference});
-  // While a late exchange is under way the own part stands in for the average.
-  if (flight.sending.late()) departed->add_own_part(tensors.now.span());
+  if (late || reset) buffers_.store(tensors, 0, now);
 }
 
 agree::Record UpdateExchange::record_of(const Sending& sending, Seconds sent) {
@@ -254,6 +274,7 @@ void UpdateExchange::travel(comm::Communicator& communicator, InFlight& flight,
 
 void UpdateExchange::note_wait(Seconds waited) {
   timing_.waited += waited;
+  services_.tallies.add_wait(waited);
   services_.observer.waited(waited);
 }
 
@@ -267,27 +288,45 @@ exchange::Report UpdateExchange::land(const ModelTensors& model) {
   const std::shared_ptr<InFlight> flight = in_flight_.front();
   check_arrival(*flight);
   const Seconds arrived = services_.now();
-  parameters_.check(model.parameters);
-  buffers_.check(model.buffers);
+  parameters_.check(model.parameters.access());
+  buffers_.check(model.buffers.access());
   const bool has_buffers = flight->sending.with_buffers && buffers_.size() > 0;
-  const exchange::Report report = flight->parameters.land(parameters_);
-  const exchange::Report beside = has_buffers ? flight->buffers.land(buffers_) : exchange::Report{};
+  const bool late = flight->sending.late();
+  const exchange::Report report = flight->parameters.conclude(parameters_);
+  const exchange::Report beside =
+      has_buffers ? flight->buffers.conclude(buffers_) : exchange::Report{};
   in_flight_.pop_front();
-  const auto own_part = parameters_.reference.span();
-  if (options_.adam && !report.is_void) {
-    common_share_.note({.result = parameters_.result.span(),
-                        .own_part = own_part,
-                        .residual = parameters_.residual.span()},
-                       services_.ranks(), kernels::sample_stride(parameters_.size()));
-  }
-  parameters_.land(model.parameters, own_part, flight->sending.late());
+  const bool notes_share = options_.adam && !report.is_void;
+  const bool remembers = !report.is_void && clears_at_sent(flight->sending.round.plan);
+  if (remembers) sent_.resize(parameters_.size());
+  CommonShare::Sums sums;
+  const auto sample_distance = kernels::kSampleBlock * kernels::sample_stride(parameters_.size());
+  const auto on_chunk = [&](std::size_t begin, std::span<const float> result,
+                            std::span<const float> own_part) {
+    const std::size_t end = begin + result.size();
+    std::size_t block = (begin + sample_distance - 1) / sample_distance * sample_distance;
+    for (; notes_share && block < end; block += sample_distance) {
+      const std::size_t count = std::min(kernels::kSampleBlock, end - block);
+      sums.add({.result = result.subspan(block - begin, count),
+                .own_part = own_part.subspan(block - begin, count),
+                .residual = parameters_.residual.span().subspan(block, count)},
+               services_.ranks());
+    }
+    for (std::size_t i = 0; remembers && i < own_part.size(); ++i) {
+      if (own_part[i] != 0) sent_[begin + i] = true;
+    }
+  };
+  flight->parameters.land(
+      parameters_, {.tensors = model.parameters.access(), .late = late, .on_chunk = on_chunk});
+  if (notes_share) common_share_.note(sums, services_.ranks());
   if (report.is_void || beside.is_void) {
     // A void exchange changes no buffer, and their progress is still in them.
     std::ranges::fill(buffers_.residual.span(), 0.0F);
+    flight->buffers.flight.reset();
   } else if (has_buffers) {
-    buffers_.land(model.buffers, buffers_.reference.span(), flight->sending.late());
+    flight->buffers.land(
+        buffers_, {.tensors = model.buffers.access(), .late = late, .skips_non_finite = true});
   }
-  if (!report.is_void) remember_sent(flight->sending.round.plan);
   held_ = report.held + beside.held;
   services_.tallies.add(report);
   services_.tallies.add_beside(beside);
@@ -308,13 +347,8 @@ void UpdateExchange::check_arrival(InFlight& flight) {
   services_.failure.check();
 }
 
-void UpdateExchange::remember_sent(const plan::Plan& plan) {
-  if (plan.scheme == plan::Scheme::kDense || plan.every != 1 || plan.density > kClearedUpTo) return;
-  const auto own_part = parameters_.reference.span();
-  sent_.resize(own_part.size());
-  for (std::size_t i = 0; i < own_part.size(); ++i) {
-    if (own_part[i] != 0) sent_[i] = true;
-  }
+bool UpdateExchange::clears_at_sent(const plan::Plan& plan) const {
+  return plan.scheme != plan::Scheme::kDense && plan.every == 1 && plan.density <= kClearedUpTo;
 }
 
 void UpdateExchange::remember_base(std::uint64_t round) {
@@ -346,13 +380,15 @@ void UpdateExchange::report(InFlight& flight, const exchange::Report& parameters
   services_.observer.landed(sending.round.number, {});
 }
 
-void UpdateExchange::clear_at_sent(Tensors tensors) const {
-  std::size_t begin = 0;
-  for (const auto& tensor : tensors) {
-    for (std::size_t i = 0; i < tensor.size() && begin + i < sent_.size(); ++i) {
-      if (sent_[begin + i]) tensor[i] = 0;
+void UpdateExchange::clear_at_sent(const TensorList& tensors) const {
+  std::vector<std::uint32_t> offsets;
+  for (std::size_t begin = 0; begin < sent_.size(); begin += TensorAccess::kChunk) {
+    const std::size_t count = std::min(TensorAccess::kChunk, sent_.size() - begin);
+    offsets.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      if (sent_[begin + i]) offsets.push_back(static_cast<std::uint32_t>(i));
     }
-    begin += tensor.size();
+    tensors.access().zero_at(begin, offsets);
   }
 }
 
@@ -404,7 +440,8 @@ void UpdateExchange::count_memory(Memory& memory) const {
   memory.residual += parameters_.residual.span().size_bytes();
   memory.base = parameters_.base.span().size_bytes();
   memory.in_flight = held_ * std::max<std::size_t>(1, in_flight_.size());
-  memory.scratch += parameters_.scratch_bytes() + buffers_.scratch_bytes() + sent_.size() / 8;
+  memory.scratch +=
+      parameters_.group->scratch_bytes() + buffers_.group->scratch_bytes() + sent_.size() / 8;
 }
 
 }  // namespace pliant::engine

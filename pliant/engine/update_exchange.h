@@ -27,6 +27,7 @@
 #include "pliant/engine/flat_tensors.h"
 #include "pliant/engine/in_flight.h"
 #include "pliant/engine/options.h"
+#include "pliant/engine/progress_chunks.h"
 #include "pliant/engine/services.h"
 #include "pliant/engine/turnstile.h"
 
@@ -60,7 +61,7 @@ class UpdateExchange {
   void count_memory(Memory& memory) const;
   // Zeroes `tensors`, shaped as the parameters, where exchanges that landed since forget_sent() had
   // taken entries of this rank, if their plans were sparse enough.
-  void clear_at_sent(Tensors tensors) const;
+  void clear_at_sent(const TensorList& tensors) const;
   void forget_sent() { sent_.clear(); }
 
   void write(State& state);
@@ -68,16 +69,18 @@ class UpdateExchange {
 
  private:
   void drop_flights();
-  // base + own parts in flight; `one` says whose.
-  [[nodiscard]] std::span<const float> reference_of(FlatTensors& tensors,
-                                                    TensorsInFlight InFlight::*one) const;
-  void depart(FlatTensors& tensors, TensorsInFlight InFlight::*one, InFlight& flight);
+  // Adds the own parts in flight to a chunk; `one` says whose. Empty if nothing is in flight.
+  [[nodiscard]] AddOwnParts own_parts(TensorsInFlight InFlight::*one) const;
+  [[nodiscard]] exchange::Terms terms_of(const Sending& sending, bool are_buffers) const;
+  void depart_parameters(TensorAccess& tensors, InFlight& flight);
+  // `reset`: the buffers become their reference in any case.
+  void depart_buffers(TensorAccess& tensors, InFlight& flight, bool reset);
   [[nodiscard]] agree::Record record_of(const Sending& sending, Seconds sent);
   void launch(const std::shared_ptr<InFlight>& flight);
   void travel(comm::Communicator& communicator, InFlight& flight, std::uint64_t turn);
   void note_wait(Seconds waited);  // of the training thread, for an exchange
   void check_arrival(InFlight& flight);
-  void remember_sent(const plan::Plan& plan);
+  [[nodiscard]] bool clears_at_sent(const plan::Plan& plan) const;
   void remember_base(std::uint64_t round);
   void report(InFlight& flight, const exchange::Report& parameters,
               const exchange::Report& buffers);

@@ -43,6 +43,7 @@ Stepped Updates::step(const ModelTensors& model) {
   UpdateExchange& updates = *parts_.updates;
   Stepped stepped;
   ++parts_.own_steps.completed;
+  parts_.rounds.count_step();
   updates.forget_sent();
   while (updates.next() != nullptr && updates.next()->due <= parts_.own_steps.completed) {
     land(model);
@@ -184,7 +185,7 @@ std::vector<std::vector<float>> Updates::buffers() const {
   return copies(parts_.updates->buffers(), parts_.buffers);
 }
 
-void Updates::clear_at_sent(Tensors tensors) const {
+void Updates::clear_at_sent(const TensorList& tensors) const {
   if (parts_.updates != nullptr) parts_.updates->clear_at_sent(tensors);
 }
 

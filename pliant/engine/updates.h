@@ -41,7 +41,7 @@ class Updates {
 
   // Zeroes `tensors`, shaped as the parameters, where this rank's entries landed in the last
   // step(), if the plan has every=1 and a density of at most 1 %.
-  void clear_at_sent(Tensors tensors) const;
+  void clear_at_sent(const TensorList& tensors) const;
   // With Options::adam: the factor on the learning rate with which the rank's own optimizer should
   // take its next step (common_share.h, docs/updates.md). Otherwise 1.
   [[nodiscard]] double step_scale() const;

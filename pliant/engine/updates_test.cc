@@ -68,6 +68,11 @@ struct Worker {
     buffer_views.assign(buffers.begin(), buffers.end());
     return {views, buffer_views};
   }
+  // The parameters as host memory, which gradients are averaged in.
+  engine::Tensors spans() {
+    views.assign(parameters.begin(), parameters.end());
+    return views;
+  }
 
   int rank;
   std::vector<std::vector<float>> parameters, buffers;
@@ -179,7 +184,7 @@ TEST(Updates, LoseNothingThroughSwitchesOfPlanAndKind) {
           } else {
             Worker gradient(rank);
             gradient.optimize(step);
-            engine.average(gradient.model().parameters);
+            engine.average(gradient.spans());
             for (std::size_t p = 0; p < kSizes.size(); ++p) {
               for (std::size_t i = 0; i < kSizes[p]; ++i)
                 worker.parameters[p][i] -= 0.001F * gradient.parameters[p][i];
@@ -325,6 +330,29 @@ TEST(Updates, RanksSettleFarApartUnderPlansThatLandLate) {
   }
 }
 
+// The same on all ranks, counted in either kind, and kept in a state.
+TEST(Updates, EffectiveStepsAreTheSumOfTheirWorth) {
+  run_engines("effective steps", 2, 1, [&](int rank, Communicators communicators) {
+    Engine engine(std::move(communicators), named("p", kSizes),
+                  options("updates every=4 late=0 dense"));
+    Worker worker(rank);
+    worker.buffers.clear();
+    engine.rebase(worker.model());
+    for (std::uint64_t step = 0; step < 8; ++step) {
+      worker.optimize(step);
+      engine.step(worker.model());
+    }
+    const double worth = 1 / (1 + 1.5 / 14);  // a mean age of 1.5 steps
+    EXPECT_DOUBLE_EQ(engine.worth(), worth);
+    EXPECT_NEAR(engine.effective_steps(), 8 * worth, 1e-9);
+    const State state = engine.state();
+    EXPECT_EQ(state.effective_steps, engine.effective_steps());
+    engine.restore(state);
+    EXPECT_EQ(engine.effective_steps(), state.effective_steps);
+    EXPECT_DOUBLE_EQ(engine.worth(), worth);
+  });
+}
+
 TEST(Updates, AKindThatIsLeftBeforeItsFirstExchangeIsLeftWhole) {
   run_engines("back and forth", 2, 1, [&](int rank, Communicators communicators) {
     Engine engine(std::move(communicators), named("p", kSizes),
@@ -337,7 +365,7 @@ TEST(Updates, AKindThatIsLeftBeforeItsFirstExchangeIsLeftWhole) {
       for (int step = 0; step < steps; ++step) {
         if (engine.kind() == plan::Kind::kGradients) {
           Worker gradient(rank);
-          engine.average(gradient.model().parameters);
+          engine.average(gradient.spans());
         } else {
           worker.optimize(static_cast<std::uint64_t>(step));
         }
@@ -608,7 +636,7 @@ TEST(Updates, AVoidStepOfGradientsDoesNotChangeTheKind) {
         Worker gradient(rank);
         gradient.optimize(static_cast<std::uint64_t>(rank));
         gradient.parameters[2][5] += special;
-        engine.average(gradient.model().parameters);
+        engine.average(gradient.spans());
         return sum(gradient.parameters);
       };
       for (int step = 0; step < 4; ++step) average(0);

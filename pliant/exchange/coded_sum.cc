@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "pliant/common/split.h"
 #include "pliant/exchange/packets.h"
 #include "pliant/plan/code_sizes.h"
@@ -107,12 +105,14 @@ void CodedSum::take(int b, schedule::OnArrival on_arrival, const comm::Region& p
   }
   scratch_.resize(mine.size());
   const auto theirs = compress::decode_values(opened, scratch_);
+  bool overflow = false;  // without a branch: the compiler makes SIMD of it
   for (std::size_t i = 0; i < mine.size(); ++i) {
-    mine[i] += theirs[i];
-    if (std::isfinite(mine[i])) continue;
-    mine[i] = 0;
-    status_.non_finite = true;
+    const float sum = mine[i] + theirs[i];
+    const bool finite = sum - sum == 0;
+    mine[i] = finite ? sum : 0;
+    overflow |= !finite;
   }
+  status_.non_finite = status_.non_finite || overflow;
 }
 
 }  // namespace pliant::exchange

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Scheme dense: all of accumulated, by the backend's own all-reduce or by a schedule, in f32 or
-// f16.
+// Scheme dense: all of accumulated, by the backend's own all-reduce or by a schedule, in any code.
 #include "pliant/kernels/dense.h"
 
 #include <algorithm>
@@ -81,15 +80,23 @@ class DenseFlight final : public Flight {
     if (!coded() && (updates() || terms_.flushes)) status_.non_finite = !all_finite(work_);
   }
 
-  void add_own_part(std::span<float> to) const override {
-    for (std::size_t i = 0; i < own_.size(); ++i) to[i] += own_[i];
+  void add_own_part(std::size_t begin, std::span<float> to) const override {
+    for (std::size_t i = 0; i < to.size() && begin + i < own_.size(); ++i) to[i] += own_[begin + i];
+  }
+
+  void add_average(std::size_t begin, std::span<float> to) const override {
+    if (status_.non_finite) return;
+    const float factor = coded() ? scale() : 1.0F;
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += work_[begin + i] * factor;
+  }
+
+  bool touched(std::size_t, std::size_t, std::vector<std::uint32_t>&) const override {
+    return false;
   }
 
   // Gradients: the residual was only read. Updates: it was emptied into own_.
   void give_back() override {
-    for (std::size_t i = 0; i < own_.size(); ++i) {
-      if (own_[i] != 0) put_back_at(i, own_[i]);
-    }
+    if (!own_.empty()) compress::put_back(group_.residual(), own_);
   }
 
  protected:
@@ -101,16 +108,15 @@ class DenseFlight final : public Flight {
     }
   }
 
+  void count_average() override {}
   void return_losses() override {
     if (!updates() && group_.residual_used && (coded() || all_finite(work_))) {
       std::ranges::fill(group_.residual(), 0.0F);  // it has been sent
       group_.residual_used = false;
     }
-    for (std::size_t i = 0; i < banked_.size(); ++i) {
-      if (banked_[i] == 0) continue;
-      put_back_at(i, banked_[i]);
-      group_.residual_used = true;
-    }
+    if (kernels::all_zero(banked_)) return;
+    compress::put_back(group_.residual(), banked_);
+    group_.residual_used = true;
   }
 
   [[nodiscard]] std::size_t held() const override {
@@ -121,11 +127,6 @@ class DenseFlight final : public Flight {
  private:
   [[nodiscard]] bool updates() const { return terms_.plan.kind == plan::Kind::kUpdates; }
   [[nodiscard]] bool coded() const { return terms_.plan.values != plan::ValueCode::kF32; }
-
-  void put_back_at(std::size_t i, float value) {
-    const auto index = static_cast<std::uint32_t>(i);
-    compress::put_back(group_.residual(), {&index, 1}, {&value, 1});
-  }
 
   void take_gradient(std::span<const float> gradient) {
     if (!group_.residual_used) {
@@ -158,7 +159,7 @@ class DenseFlight final : public Flight {
   const comm::Floats floats_;  // what is summed, in place
   const std::span<float> work_;
   std::vector<float> own_;     // updates: this rank's part
-  std::vector<float> banked_;  // f16: what this rank's rounding took away
+  std::vector<float> banked_;  // lossy codes: what this rank's rounding took away
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Entries of a span: sorted indices and their values, as they come out of a payload.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -35,11 +36,31 @@ struct Entries {
   return bytes;
 }
 
-// Throws CorruptPayload.
-[[nodiscard]] inline Entries decode(const compress::Opened& opened) {
-  Entries entries{std::vector<std::uint32_t>(opened.count), std::vector<float>(opened.count)};
+// Calls `work(j, offset)` for each entry j of a sorted list that lies within `count` entries from
+// `begin` on; `origin` is the entry that the list's indices count from.
+template <typename Work>
+void for_entries_within(std::span<const std::uint32_t> indices, std::size_t origin,
+                        std::size_t begin, std::size_t count, Work work) {
+  const auto below = [origin](std::uint32_t index, std::size_t place) {
+    return origin + index < place;
+  };
+  const auto first = std::lower_bound(indices.begin(), indices.end(), begin, below);
+  const auto last = std::lower_bound(first, indices.end(), begin + count, below);
+  for (auto index = first; index != last; ++index)
+    work(static_cast<std::size_t>(index - indices.begin()), origin + *index - begin);
+}
+
+// Replaces `entries`, whose memory is used again. Throws CorruptPayload.
+inline void decode(const compress::Opened& opened, Entries& entries) {
+  entries.indices.resize(opened.count);
+  entries.values.resize(opened.count);
   (void)compress::decode_indices(opened, entries.indices);
   (void)compress::decode_values(opened, entries.values);
+}
+
+[[nodiscard]] inline Entries decode(const compress::Opened& opened) {
+  Entries entries;
+  decode(opened, entries);
   return entries;
 }
 

@@ -51,7 +51,7 @@ TEST(OverMpi, EverySchemeConservesAndAgrees) {
   std::uint64_t step = 0;
   for (const char* text :
        {"gradients dense", "gradients union density=5% values=int8",
-        "gradients dense reduce=ring values=f16",
+        "gradients dense reduce=ring values=f16", "gradients dense reduce=ring values=int4",
         "gradients shared/star bcast=double-tree reduce=halving-doubling density=5% values=f16",
         "gradients shared/var bcast=scatter-allgather reduce=tree density=5% values=int4",
         "gradients srs density=5% values=int8",

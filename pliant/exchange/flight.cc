@@ -25,19 +25,31 @@ Flight::~Flight() { group_.give_back(std::move(workspace_)); }
 Report Flight::land(std::span<float> out) {
   require(out.size() == group_.size(), "exchange: a result of {} for a group of {}", out.size(),
           group_.size());
+  if (!status_.non_finite) {
+    write_average(out);
+  } else {
+    const bool gradients = terms_.plan.kind == plan::Kind::kGradients;
+    std::ranges::fill(out, gradients ? std::numeric_limits<float>::quiet_NaN() : 0.0F);
+  }
+  return end();
+}
+
+Report Flight::conclude() {
+  if (!status_.non_finite) count_average();
+  return end();
+}
+
+Report Flight::end() {
   report_.held = held();
-  if (!status_.non_finite) write_average(out);
   report_.is_void = status_.non_finite;
   if (report_.is_void) {
     give_back();
-    const bool gradients = terms_.plan.kind == plan::Kind::kGradients;
-    std::ranges::fill(out, gradients ? std::numeric_limits<float>::quiet_NaN() : 0.0F);
     report_.updated_fraction = 0;
     return report_;
   }
   return_losses();
-  if (terms_.plan.scheme != plan::Scheme::kDense && !out.empty()) {
-    report_.updated_fraction = static_cast<double>(updated_) / static_cast<double>(out.size());
+  if (terms_.plan.scheme != plan::Scheme::kDense && group_.size() > 0) {
+    report_.updated_fraction = static_cast<double>(updated_) / static_cast<double>(group_.size());
     const double unsent =
         static_cast<double>(status_.unsent) / (static_cast<double>(ranks_) * ranks_);
     report_.aggregate_gain =
@@ -89,14 +101,23 @@ compress::Opened Flight::open(const comm::Region& payload, const compress::Envel
 
 void Flight::add_scaled(std::span<float> out, std::span<const std::uint32_t> indices,
                         std::span<const float> values, std::size_t begin) {
-  const float scale = 1.0F / static_cast<float>(ranks_);
+  const float factor = scale();
   for (std::size_t i = 0; i < indices.size(); ++i) {
     float& place = out[begin + indices[i]];
     const float before = place;
-    place += values[i] * scale;
+    place += values[i] * factor;
     updated_ += static_cast<std::size_t>(before == 0 && place != 0);
     updated_ -= static_cast<std::size_t>(before != 0 && place == 0);
     applied_energy_ += static_cast<double>(place) * place - static_cast<double>(before) * before;
+  }
+}
+
+void Flight::count_scaled(std::span<const float> values) {
+  const float factor = scale();
+  for (const float value : values) {
+    const float average = value * factor;
+    updated_ += static_cast<std::size_t>(average != 0);
+    applied_energy_ += static_cast<double>(average) * average;
   }
 }
 
@@ -107,7 +128,7 @@ std::unique_ptr<Flight> depart(const comm::Communicator& communicator, ResidualG
   const auto* gradient = std::get_if<compress::Gradient>(&contribution);
   const auto* progress = std::get_if<compress::Progress>(&contribution);
   const std::size_t size =
-      gradient != nullptr ? gradient->values.size() : progress->parameters.size();
+      progress != nullptr ? progress->parameters.size() : compress::size_of(contribution);
   require(size == group.size(), "exchange: a contribution of {} to a group of {}", size,
           group.size());
   require(progress == nullptr || progress->reference.size() == size, "exchange: {} parameters",

@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "pliant/comm/communicator.h"
 #include "pliant/compress/payload.h"
@@ -40,22 +41,40 @@ class Flight {
   // is NaN (gradients) or 0 (updates), and the residual has back exactly what was taken out of it.
   Report land(std::span<float> out);
 
+  // After departure: whether this rank's contribution was finite. After travel: that of all ranks.
+  [[nodiscard]] bool finite() const { return !status_.non_finite; }
   // After travel: everything but what landing adds.
   [[nodiscard]] const Report& report() const { return report_; }
 
-  // to += own part, which is what left accumulated at departure. Updates add it to the parameters
-  // until the average lands.
-  virtual void add_own_part(std::span<float> to) const = 0;
+  // Landing piece by piece, for updates, instead of land(): returns to the residual what land()
+  // would, and afterwards add_average() gives the average of any piece, in any order.
+  Report conclude();
+  // to += the average of the entries from `begin` on. Nothing is added if the exchange is void.
+  virtual void add_average(std::size_t begin, std::span<float> to) const = 0;
+
+  // to += own part of the entries from `begin` on, which is what left accumulated at departure.
+  // Updates add it to the parameters until the average lands.
+  virtual void add_own_part(std::size_t begin, std::span<float> to) const = 0;
+  void add_own_part(std::span<float> to) const { add_own_part(0, to); }
+
+  // Ascending offsets from `begin`, below `count`: where the own part is, and after travel the
+  // average. False: anywhere, and `offsets` is left as it is.
+  virtual bool touched(std::size_t begin, std::size_t count,
+                       std::vector<std::uint32_t>& offsets) const = 0;
 
   // Instead of landing, after travel has thrown: returns to the residual what was taken out of it.
   virtual void give_back() = 0;
 
  protected:
   virtual void write_average(std::span<float> out) = 0;
+  // Counts what add_scaled counts, of an average that is never written.
+  virtual void count_average() = 0;
+  void count_scaled(std::span<const float> values);  // one of each entry
   virtual void return_losses() = 0;  // to the residual: what was trimmed or rounded on the way
   // Bytes of own part and results, besides the workspace.
   [[nodiscard]] virtual std::size_t held() const = 0;
 
+  Report end();                                       // of landing
   [[nodiscard]] compress::Envelope envelope() const;  // of what this rank sends of the whole group
   [[nodiscard]] RunOptions run_options() const;
   void note_tally(const kernels::Tally& tally);
@@ -76,6 +95,7 @@ class Flight {
   Complaint complaint_;
   Report report_;
   std::unique_ptr<Workspace> workspace_;
+  [[nodiscard]] float scale() const { return 1.0F / static_cast<float>(ranks_); }
   std::size_t updated_ = 0;    // entries of the result that are not zero
   double applied_energy_ = 0;  // of the result
 };

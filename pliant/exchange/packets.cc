@@ -17,6 +17,10 @@ using Length = std::uint64_t;  // what a part's message begins with
 // As much of a room as is wiped: enough for a payload's magic or a part's length.
 constexpr std::size_t kFront = 8;
 
+// A message from which on the time of getting pages from the system is small beside the copy, and
+// beside the time on any wire.
+constexpr std::size_t kLongMessage = std::size_t{1} << 20U;
+
 void append(std::byte*& to, std::span<const std::byte> from) {
   if (!from.empty()) std::memcpy(to, from.data(), from.size());
   to += from.size();
@@ -28,7 +32,13 @@ comm::Region pack(std::span<const comm::Region> payloads, Workspace& workspace) 
   if (payloads.size() == 1) return payloads.front();
   std::size_t total = 0;
   for (const auto& payload : payloads) total += payload.bytes.size();
-  comm::Region message = workspace.take(total);
+  comm::Region message;
+  if (total < kLongMessage) {
+    message = workspace.take(total);
+  } else {
+    const Buffer<std::byte> own(total);
+    message = {own.span(), own.owner()};
+  }
   std::byte* to = message.bytes.data();
   for (const auto& payload : payloads) append(to, payload.bytes);
   return message;
@@ -58,23 +68,58 @@ Packets::Packets(std::vector<std::size_t> bounds, Workspace& workspace, Complain
       workspace_(workspace),
       complaint_(complaint) {}
 
+bool Packets::follows(const comm::Region& last, const comm::Region& next) {
+  return last.owner == next.owner && last.bytes.data() + last.bytes.size() == next.bytes.data();
+}
+
+void Packets::put(int b, comm::Region payload) {
+  if (run_.bytes.empty()) run_ = payload;
+  payloads_[static_cast<std::size_t>(b)] = std::move(payload);
+}
+
+void Packets::move_down(comm::Region& payload) {
+  std::byte* const end = run_.bytes.data() + run_.bytes.size();
+  const std::size_t size = payload.bytes.size();
+  if (run_.owner != payload.owner || payload.bytes.data() < end) return;
+  if (payload.bytes.data() != end) std::memmove(end, payload.bytes.data(), size);
+  payload.bytes = {end, size};
+  run_.bytes = {run_.bytes.data(), run_.bytes.size() + size};
+}
+
 comm::Region Packets::outgoing(const schedule::Move& move, schedule::OnArrival) {
   std::vector<comm::Region> payloads;
   for (const int b : move.blocks) payloads.push_back(payloads_[static_cast<std::size_t>(b)]);
-  return pack(payloads, workspace_);
+  comm::Region message = payloads.front();
+  bool in_one_run = true;
+  for (std::size_t i = 1; i < payloads.size(); ++i) {
+    in_one_run = in_one_run && follows(payloads[i - 1], payloads[i]);
+    message.bytes = {message.bytes.data(), message.bytes.size() + payloads[i].bytes.size()};
+  }
+  if (in_one_run) return message;
+  message = pack(payloads, workspace_);
+  if (message.bytes.size() >= kLongMessage) packed_ = std::max(packed_, message.bytes.size());
+  return message;
 }
 
 comm::Region Packets::room(const schedule::Move& move, schedule::OnArrival) {
   std::size_t bytes = 0;
   for (const int b : move.blocks) bytes += bounds_[static_cast<std::size_t>(b)];
-  return room_for(bytes, workspace_);
+  comm::Region room = room_for(bytes, workspace_);
+  rooms_.push_back(room.bytes.data());
+  return room;
 }
 
 void Packets::arrived(const schedule::Move& move, schedule::OnArrival,
                       const comm::Region& message) {
+  // A room may be written over only by messages for rooms that were asked for later.
+  const bool in_order = !rooms_.empty() && rooms_.front() == message.bytes.data();
+  if (in_order) rooms_.pop_front();
   complaint_.attempt([&] {
-    const auto payloads = unpack(message, move.blocks.size());
-    for (std::size_t i = 0; i < payloads.size(); ++i) put(move.blocks[i], payloads[i]);
+    auto payloads = unpack(message, move.blocks.size());
+    for (std::size_t i = 0; i < payloads.size(); ++i) {
+      if (in_order) move_down(payloads[i]);
+      put(move.blocks[i], payloads[i]);
+    }
   });
 }
 

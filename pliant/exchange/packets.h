@@ -3,6 +3,7 @@
 // after the other; the header of each says where it ends.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <vector>
 
@@ -13,7 +14,8 @@
 
 namespace pliant::exchange {
 
-// The payloads as one message: as it lies if there is one, else copied side by side.
+// The payloads as one message: as it lies if there is one, else copied side by side. A long message
+// has memory of its own, which is free again once it is sent.
 [[nodiscard]] comm::Region pack(std::span<const comm::Region> payloads, Workspace& workspace);
 
 // Room for payloads whose front is no payload: where the backend does not tell lengths, a message
@@ -26,14 +28,19 @@ namespace pliant::exchange {
 [[nodiscard]] std::vector<comm::Region> unpack(const comm::Region& message, std::size_t count);
 
 // An all-gather of payloads that stay the same on the way: block b is rank b's.
+//
+// Payloads are shorter than their rooms. Each one that arrives is moved down to the end of the
+// last, over room that nothing else will use, so that messages of several payloads can be sent as
+// they lie. That holds for rooms that are filled in the order in which they were asked for, which
+// schedules do; others stay where they are, and are copied side by side.
 class Packets final : public Blocks {
  public:
   // bounds[b]: the most bytes that block b can have.
   Packets(std::vector<std::size_t> bounds, Workspace& workspace, Complaint& complaint);
 
-  void put(int b, comm::Region payload) {
-    payloads_[static_cast<std::size_t>(b)] = std::move(payload);
-  }
+  void put(int b, comm::Region payload);
+  // Bytes of the longest message that was put together in memory of its own.
+  [[nodiscard]] std::size_t packed() const { return packed_; }
   // By block. Empty where something else arrived, of which the complaint knows.
   [[nodiscard]] const std::vector<comm::Region>& payloads() const { return payloads_; }
 
@@ -47,7 +54,13 @@ class Packets final : public Blocks {
   std::vector<std::size_t> bounds_;
   std::vector<comm::Region> payloads_;
   Workspace& workspace_;
+  [[nodiscard]] static bool follows(const comm::Region& last, const comm::Region& next);
+  void move_down(comm::Region& payload);
+
   Complaint& complaint_;
+  std::size_t packed_ = 0;
+  comm::Region run_;                    // payloads that lie one after the other
+  std::deque<const std::byte*> rooms_;  // that wait for their message, oldest first
 };
 
 // A broadcast of one payload, cut into parts. Only the root knows the payload's length: each

@@ -36,6 +36,7 @@ constexpr std::array kSparsePlans = {
     "gradients srs scatter=circulant density=10% values=int8 indices=rice",
     "gradients srs scatter=direct gather=recursive-doubling density=10% values=f16 indices=rice",
     "gradients dense reduce=halving-doubling values=f16",
+    "gradients dense reduce=halving-doubling values=int8",
 };
 
 // One rank is at another plan version, or bucket. Everyone refuses, nobody hangs although there is

@@ -10,6 +10,7 @@
 
 #include "pliant/compress/residual.h"
 #include "pliant/exchange/coded_sum.h"
+#include "pliant/exchange/entries.h"
 #include "pliant/exchange/packets.h"
 #include "pliant/exchange/schemes.h"
 #include "pliant/plan/segments.h"
@@ -42,8 +43,25 @@ class SharedFlight final : public Flight {
     group_.voted = status_.voted;
   }
 
-  void add_own_part(std::span<float> to) const override {
-    for (std::size_t i = 0; i < indices_.size(); ++i) to[indices_[i]] += taken_[i];
+  void add_own_part(std::size_t begin, std::span<float> to) const override {
+    for_entries_within(indices_, 0, begin, to.size(),
+                       [&](std::size_t j, std::size_t at) { to[at] += taken_[j]; });
+  }
+
+  void add_average(std::size_t begin, std::span<float> to) const override {
+    if (status_.non_finite) return;
+    const float factor = scale();
+    for_entries_within(indices_, 0, begin, to.size(),
+                       [&](std::size_t j, std::size_t at) { to[at] += sums_[j] * factor; });
+  }
+
+  bool touched(std::size_t begin, std::size_t count,
+               std::vector<std::uint32_t>& offsets) const override {
+    offsets.clear();
+    for_entries_within(indices_, 0, begin, count, [&](std::size_t, std::size_t at) {
+      offsets.push_back(static_cast<std::uint32_t>(at));
+    });
+    return true;
   }
 
   void give_back() override {
@@ -60,6 +78,7 @@ class SharedFlight final : public Flight {
     std::ranges::fill(out, 0.0F);
     add_scaled(out, indices_, sums_);
   }
+  void count_average() override { count_scaled(sums_); }
   void return_losses() override { compress::put_back(group_.residual(), indices_, banked_); }
   [[nodiscard]] std::size_t held() const override {
     const std::size_t floats = taken_.capacity() + sums_.capacity() + banked_.capacity();

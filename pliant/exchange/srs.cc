@@ -55,12 +55,38 @@ class SrsFlight final : public Flight {
     report_.decode += communicator.now() - arrived;
   }
 
-  void add_own_part(std::span<float> to) const override {
+  void add_own_part(std::size_t begin, std::span<float> to) const override {
     for (std::size_t b = 0; b < own_.selections.size(); ++b) {
       const auto& selection = own_.selections[b];
-      for (std::size_t i = 0; i < selection.size(); ++i)
-        to[own_.begins[b] + selection.indices()[i]] += selection.values()[i];
+      for_entries_within(selection.indices(), own_.begins[b], begin, to.size(),
+                         [&](std::size_t j, std::size_t at) { to[at] += selection.values()[j]; });
     }
+  }
+
+  void add_average(std::size_t begin, std::span<float> to) const override {
+    if (status_.non_finite) return;
+    const float factor = scale();
+    for (std::size_t b = 0; b < sums_.size(); ++b) {
+      for_entries_within(
+          sums_[b].indices, own_.begins[b], begin, to.size(),
+          [&](std::size_t j, std::size_t at) { to[at] += sums_[b].values[j] * factor; });
+    }
+  }
+
+  bool touched(std::size_t begin, std::size_t count,
+               std::vector<std::uint32_t>& offsets) const override {
+    offsets.clear();
+    const auto add = [&](std::size_t, std::size_t at) {
+      offsets.push_back(static_cast<std::uint32_t>(at));
+    };
+    for (std::size_t b = 0; b < own_.selections.size(); ++b)
+      for_entries_within(own_.selections[b].indices(), own_.begins[b], begin, count, add);
+    const auto own = static_cast<std::ptrdiff_t>(offsets.size());
+    for (std::size_t b = 0; b < sums_.size(); ++b)
+      for_entries_within(sums_[b].indices, own_.begins[b], begin, count, add);
+    std::inplace_merge(offsets.begin(), offsets.begin() + own, offsets.end());
+    offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
+    return true;
   }
 
   void give_back() override {
@@ -76,6 +102,9 @@ class SrsFlight final : public Flight {
     std::ranges::fill(out, 0.0F);
     for (std::size_t b = 0; b < sums_.size(); ++b)
       add_scaled(out, sums_[b].indices, sums_[b].values, own_.begins[b]);
+  }
+  void count_average() override {
+    for (const Entries& sum : sums_) count_scaled(sum.values);
   }
   void return_losses() override {
     compress::put_back(group_.residual(), lost_.indices, lost_.values);

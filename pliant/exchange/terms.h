@@ -39,6 +39,7 @@ struct Report {
   Traffic traffic;            // of the wire
   std::size_t held = 0;  // bytes of own part and results that the flight held, besides its scratch
   Seconds select, encode, wire, decode;
+  Seconds encoded_at_departure;  // of encode: before travel
 };
 
 }  // namespace pliant::exchange

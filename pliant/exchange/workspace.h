@@ -17,9 +17,7 @@ class Workspace {
   [[nodiscard]] comm::Region take(std::size_t size) {
     const std::size_t rounded = (size + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
     if (slabs_.empty() || used_ + rounded > slabs_.back().size()) {
-      // A new slab at least doubles the room, so that the next exchange of this shape finds one
-      // slab that fits.
-      slabs_.emplace_back(std::max(rounded, 2 * capacity()));
+      slabs_.emplace_back(std::max({rounded, capacity() / 2, slabs_.empty() ? wanted_ : 0}));
       used_ = 0;
     }
     const Buffer<std::byte>& slab = slabs_.back();
@@ -28,11 +26,21 @@ class Workspace {
     return region;
   }
 
+  // Makes sure that so many bytes can be taken without another slab, if nothing is taken yet.
+  void reserve(std::size_t size) {
+    if (used_ > 0 || (!slabs_.empty() && slabs_.back().size() >= size)) return;
+    slabs_.clear();
+    slabs_.emplace_back(std::max(size, wanted_));
+  }
+
   // Everything taken so far may be handed out again, but for regions that are still held: after an
   // error a dead communicator may have messages under way into it.
   void reset() {
     std::erase_if(slabs_, [](const Buffer<std::byte>& slab) { return slab.shared(); });
-    if (slabs_.size() > 1) slabs_.erase(slabs_.begin(), slabs_.end() - 1);
+    if (slabs_.size() > 1) {  // the next exchange of this shape finds one slab that fits
+      wanted_ = capacity();
+      slabs_.clear();
+    }
     used_ = 0;
   }
 
@@ -44,7 +52,8 @@ class Workspace {
 
  private:
   std::vector<Buffer<std::byte>> slabs_;
-  std::size_t used_ = 0;
+  std::size_t used_ = 0;    // of the last slab
+  std::size_t wanted_ = 0;  // size of the next slab if there is none
 };
 
 }  // namespace pliant::exchange

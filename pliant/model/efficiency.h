@@ -36,6 +36,18 @@ struct EfficiencyOptions {
   double age_power = 2;
   double age_scale_adam = 11;  // with lengthened steps
   double age_power_adam = 2;
+
+  // Goal steps: what counts is the loss at the end of a schedule of so many steps, whose rate falls
+  // to zero. By that measure horizon and lateness cost more, and cost it sooner, than by the time
+  // to a loss on the way (docs/model.md): age(a) = 1 / (1 + a / scale), fraction(f) = f^p.
+  bool at_end = false;
+  double end_age_scale = 14;
+  double end_age_scale_adam = 12;
+  // Each rank's own Adam, even with every=1 and late=0: its second moments are those of its own
+  // gradients.
+  double end_own_adam = 0.96;
+  // Adam with averaged gradients in int4: small ones come as rare large ones.
+  double end_int4_adam = 0.98;
   void turn_all_p(double p) { p_updates = p_gradients = p_updates_adam = p_gradients_adam = p; }
   bool operator==(const EfficiencyOptions&) const = default;
 };
@@ -64,7 +76,17 @@ inline constexpr double kAssumedOverlap = 0.5;
 [[nodiscard]] double updated_fraction(const plan::Plan& plan, int size,
                                       std::optional<double> overlap);
 
+// Mean number of steps between progress on one rank and its landing on the others.
+[[nodiscard]] constexpr double age_of(const plan::Plan& plan) {
+  return plan.kind == plan::Kind::kUpdates ? (plan.every - 1) / 2.0 + plan.late : 0;
+}
+
 [[nodiscard]] double efficiency(const plan::Plan& plan, double updated_fraction, bool adam,
                                 const EfficiencyOptions& options);
+
+// A step's worth as the goal counts it: with goal time (`least` = 0) as it is. With goal steps all
+// plans that are worth `least` or more count alike. The others count so little that one of them is
+// chosen only where pins leave nothing else; then worth decides first, and time after it.
+[[nodiscard]] double counted(double worth, double least);
 
 }  // namespace pliant::model

@@ -39,6 +39,9 @@ struct Inputs {
   double coding_uncertainty = 0;  // one standard deviation of it, relative
   bool adam = false;              // the optimizer divides by a second moment
   EfficiencyOptions efficiency = {};
+  // Goal steps: a step of a plan that is worth at least this counts as one step, of any other plan
+  // as next to nothing. 0 = goal time: a step counts as much as it is worth.
+  double least_worth = 0;
   int lanes = 1;  // with 0 everything runs in the caller and nothing overlaps
   double drift = kUsualDrift;
   double drag = kUsualDrag;

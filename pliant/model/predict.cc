@@ -73,6 +73,7 @@ class Forecast {
     const Worth& worth = worth_of(plan);
     out.updated_fraction = worth.updated_fraction;
     out.efficiency = worth.efficiency;
+    out.counted = counted(worth.efficiency, inputs_.least_worth);
     out.gain = worth.gain;
     return out;
   }

@@ -23,13 +23,14 @@ struct Prediction {
   Seconds exposed = {};   // step - compute: what the exchange adds to a step
   double bytes = 0;       // that the busiest rank sends, per step
   double updated_fraction = 1;
-  double efficiency = 1;
+  double efficiency = 1;  // the worth of a step
+  double counted = 1;     // the same, as the goal counts it (Inputs::least_worth)
   double gain = 1;
   bool exact = true;  // the price was played, or is known to be linear
   double bend = 0;    // relative error that the exchange time may have otherwise
 
-  // Progress per second, in dense steps.
-  [[nodiscard]] double speed() const { return efficiency / step.value; }
+  // Progress per second, in dense steps, as the goal counts it.
+  [[nodiscard]] double speed() const { return counted / step.value; }
 };
 
 // Over equal links from the book's coefficients; over unequal ones as if all were the worst (the

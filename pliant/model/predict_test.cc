@@ -45,6 +45,36 @@ double step(const char* text, const Inputs& inputs) {
 }
 
 // Nothing overlaps: the step is compute plus the price.
+TEST(Efficiency, GoalStepsCountsWhatKeepsQualityAlike) {
+  EXPECT_EQ(counted(0.5, 0), 0.5) << "goal time";
+  EXPECT_EQ(counted(0.97, 0.97), 1);
+  EXPECT_EQ(counted(1, 0.97), 1);
+  EXPECT_LT(counted(0.96, 0.97), 1e-3);
+  EXPECT_GT(counted(0.96, 0.97), counted(0.5, 0.97));
+}
+
+// By the loss at the end of a schedule: all entries in every step cost nothing, horizon and
+// lateness cost at once.
+TEST(Efficiency, AtTheEndOfASchedule) {
+  const EfficiencyOptions options{.at_end = true};
+  const auto worth = [&](const char* text, bool adam) {
+    const plan::Plan plan = parse_plan(text);
+    return efficiency(plan, updated_fraction(plan, 4, std::nullopt), adam, options);
+  };
+  for (const bool adam : {false, true}) {
+    EXPECT_EQ(worth("gradients dense", adam), 1);
+    EXPECT_EQ(worth("gradients dense values=int8", adam), 1);
+    EXPECT_LT(worth("updates every=2 late=0 dense", adam),
+              worth("updates every=1 late=0 dense", adam));
+    EXPECT_LT(worth("updates every=4 late=0 dense", adam), 0.93);
+    EXPECT_LT(worth("updates every=4 late=2 dense", adam),
+              worth("updates every=4 late=0 dense", adam));
+    EXPECT_LT(worth("gradients union density=1%", adam), 0.9);
+  }
+  EXPECT_EQ(worth("updates every=1 late=0 dense values=int4", false), 1) << "SGD commutes with it";
+  EXPECT_LT(worth("updates every=1 late=0 dense", true), 0.97) << "every rank's own Adam";
+}
+
 TEST(Predict, SerialStepsAddUp) {
   Inputs inputs = even(8, "100mbit,1ms", 0.1, 1'000'000, 4);
   inputs.lanes = 0;

@@ -101,19 +101,24 @@ class Choices {
     return alone() && !schedules.empty() ? std::vector{schedules.front()} : schedules;
   }
 
+  // All entries by shared or srs: dense in the same code sends no indices. By union: every value is
+  // rounded once, in half the messages.
   [[nodiscard]] std::vector<double> density(const Plan& plan) const {
     if (plan.scheme == Scheme::kDense) return {plan.density};
-    return pinned_or(pins_.density, kDensities);
+    std::vector<double> densities = pinned_or(pins_.density, kDensities);
+    if (plan.scheme != Scheme::kUnion && !pins_.scheme && !pins_.density)
+      std::erase(densities, 1.0);
+    return densities;
   }
 
-  // No lossy code with recursive doubling or the backend's own. Dense: f32 or f16. Sparse: lossy
-  // codes only, where they are allowed: what they round stays in the residual, and they are at most
-  // half the bytes.
+  // No lossy code with recursive doubling or the backend's own. Sparse: lossy codes only, where
+  // they are allowed: what they round stays in the residual, and they are at most half the bytes.
   [[nodiscard]] std::vector<ValueCode> values(const Plan& plan) const {
     using enum ValueCode;
     if (pins_.values) return {*pins_.values};  // reduce() left no schedule that it contradicts
     if (has_reduce(plan.scheme) && needs_f32(plan.reduce)) return {kF32};
-    if (plan.scheme == Scheme::kDense) return alone() ? std::vector{kF32} : std::vector{kF32, kF16};
+    if (plan.scheme == Scheme::kDense)
+      return alone() ? std::vector{kF32} : std::vector{kF32, kF16, kInt8, kInt4};
     return {kF16, kInt8, kInt4};
   }
 

@@ -11,7 +11,7 @@ std::string difference_of(const char* before, const char* after) {
   return difference(parse_plan(before), parse_plan(after));
 }
 
-// The same rows as in python/tests/report_test.py.
+// The same rows as in python/tests/report_figures_test.py.
 TEST(Label, SaysWhatIsSentAndHowOften) {
   EXPECT_EQ(label_of("gradients dense"), "dense");
   EXPECT_EQ(label_of("gradients union density=10%"), "top 10 %");

@@ -30,12 +30,14 @@ TEST(Pins, AnyPartMayBeLeftOut) {
 }
 
 TEST(Pins, PrintAsTheyWereWritten) {
+  const char* complete =
+      "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density=1% "
+      "values=f16 indices=rice fuse=all";
   for (const char* text : {
+           complete,
            "auto",
            "gradients",
            "updates",
-           "gradients shared/star bcast=scatter-allgather reduce=halving-doubling density=1% "
-           "values=f16 indices=rice fuse=all",
            "updates every=4 late=2 union density=3% values=int8 indices=rice",
            "updates every=4 late=1 union density=3% values=int8 indices=rice",
            "gradients union density=1% values=int8 indices=rice",
@@ -160,9 +162,6 @@ TEST(Pins, AContradictionSaysWhy) {
   EXPECT_EQ(first_line("dense density=10%"),
             "plan: density= below 100% is for union, shared and srs: dense sends every entry; it "
             "cannot go with dense");
-  EXPECT_EQ(first_line("dense values=int8"),
-            "plan: values=int8 and int4 are for union, shared and srs: dense takes f32 or f16; it "
-            "cannot go with dense");
   EXPECT_EQ(
       first_line("dense indices=rice"),
       "plan: indices= is for union, shared and srs: dense sends none; it cannot go with dense");
@@ -224,8 +223,6 @@ RC_GTEST_PROP(Pins, ContradictionAgreesWithTheListOfRules, ()) {
   if (p.scheme != kDense && p.scheme != kShared && p.reduce) legal = false;
   if (p.scheme == kShared && p.reduce == AllReduce::kBackend) legal = false;
   if (p.scheme == kDense && (p.indices || p.density.value_or(1) != 1)) legal = false;
-  if (p.scheme == kDense && (p.values == ValueCode::kInt8 || p.values == ValueCode::kInt4))
-    legal = false;
   if ((p.reduce == AllReduce::kBackend || p.reduce == AllReduce::kRecursiveDoubling) &&
       p.values.value_or(ValueCode::kF32) != ValueCode::kF32)
     legal = false;

@@ -47,6 +47,7 @@ bool is_coded(const plan::Plan& plan) {
 Planner::Planner(Setup setup, const std::vector<std::size_t>& units)
     : setup_(std::move(setup)), state_(setup_.ranks, setup_.costs) {
   setup_.control.candidates.pins = setup_.pins;
+  setup_.efficiency.at_end = control::least_worth(setup_.control) > 0;
   if (is_pinned(setup_)) pinned_.emplace(setup_.pins, setup_.warm_up, setup_.warm_up_steps);
   set_units(units);
 }
@@ -98,6 +99,7 @@ model::Inputs Planner::inputs() const {
           .coding_uncertainty = state_.coding.level().uncertainty(),
           .adam = setup_.adam,
           .efficiency = setup_.efficiency,
+          .least_worth = control::least_worth(setup_.control),
           .lanes = setup_.lanes,
           .drift = setup_.drift,
           .drag = setup_.drag,
@@ -108,6 +110,16 @@ model::Inputs Planner::inputs() const {
 
 std::optional<plan::Link> Planner::link() const {
   return state_.network.batches() == 0 ? std::nullopt : std::optional(state_.network.link());
+}
+
+double Planner::worth(const plan::Plan& plan) const {
+  if (setup_.ranks == 1) return 1;
+  // A pinned plan has no state to save, so that its worth must not depend on what was measured.
+  const auto overlap = pinned_ ? std::nullopt : state_.overlap.value();
+  model::EfficiencyOptions options = setup_.efficiency;
+  options.at_end = true;
+  return model::efficiency(plan, model::updated_fraction(plan, setup_.ranks, overlap), setup_.adam,
+                           options);
 }
 
 Outlook Planner::outlook(const plan::Plan& plan) {

@@ -61,6 +61,9 @@ class Planner {
 
   // Never changes what is chosen.
   [[nodiscard]] Outlook outlook(const plan::Plan& plan);
+  // Worth of a step under a plan by the loss at the end of a schedule, whatever the goal
+  // (model/efficiency.h).
+  [[nodiscard]] double worth(const plan::Plan& plan) const;
   // As measured so far; nullopt before the first timing.
   [[nodiscard]] std::optional<plan::Link> link() const;
   // Everything that is known now about network and training.

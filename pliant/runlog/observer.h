@@ -56,6 +56,8 @@ class Observer {
   // Steps of training that have begun, also if nobody listens.
   [[nodiscard]] std::uint64_t begun() const { return begun_; }
 
+  [[nodiscard]] bool on() const { return on_; }  // whether somebody listens
+
   // -- the energy of a sample of entries; 0 if nobody listens --
   [[nodiscard]] double sample(std::span<const float> values, std::size_t model_entries) const;
   [[nodiscard]] double sample(std::span<const float> values, std::span<const float> minus) const;

@@ -13,37 +13,34 @@ namespace {
 
 std::atomic<int> completions{0};
 
+at::Tensor if_on_device(const at::Tensor& tensor) {
+  return tensor.device().is_cpu() ? at::Tensor() : tensor;
+}
+
+std::vector<c10::Device> devices_of(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  return {tensor.device()};
+}
+
 }  // namespace
 
 Completion::Counted::Counted() { ++completions; }
 Completion::Counted::~Counted() { --completions; }
 
-Completion::Completion(const pybind11::object& value, pybind11::object land)
-    : value_(torch::jit::toIValue(value, c10::PyObjectType::get())),
-      land_(land.is_none() ? nullptr : kept(std::move(land))),
-      future_(c10::make_intrusive<c10::ivalue::Future>(c10::PyObjectType::get())) {}
+Completion::Completion(const pybind11::object& tensor)
+    : value_(torch::jit::toIValue(tensor, c10::PyObjectType::get())),
+      device_tensor_(if_on_device(pybind11::cast<at::Tensor>(tensor))),
+      future_(c10::make_intrusive<c10::ivalue::Future>(c10::PyObjectType::get(),
+                                                       devices_of(device_tensor_))) {}
 
 std::shared_ptr<torch::jit::PythonFutureWrapper> Completion::future() const {
   return std::make_shared<torch::jit::PythonFutureWrapper>(future_);
 }
 
 void Completion::succeed() {
-  if (land_ != nullptr) {
-    if (interpreter_is_ending()) return;  // nobody is left to wait
-    if (std::exception_ptr error = run_landing()) return future_->setError(std::move(error));
-  }
-  future_->markCompleted(std::move(value_));
-}
-
-// future.then() would do, but makes a RuntimeError of every failure.
-std::exception_ptr Completion::run_landing() {
-  const pybind11::gil_scoped_acquire gil;
-  try {
-    (*land_)();
-  } catch (pybind11::error_already_set&) {
-    return std::current_exception();
-  }
-  return nullptr;
+  if (!device_tensor_.defined()) return future_->markCompleted(std::move(value_));
+  future_->markCompleted(std::move(value_),
+                         std::vector{device_tensor_.storage().getWeakStorageImpl()});
 }
 
 void Completion::fail(const std::exception_ptr& why) {
@@ -58,7 +55,7 @@ void Completion::fail(const std::exception_ptr& why) {
 
 std::shared_ptr<torch::jit::PythonFutureWrapper> completed_with(
     const std::shared_ptr<torch::jit::PythonFutureWrapper>& work, const pybind11::object& value) {
-  const auto completion = std::make_shared<Completion>(value, pybind11::none());
+  const auto completion = std::make_shared<Completion>(value);
   const pybind11::gil_scoped_release no_gil;
   work->fut->addCallback([completion](c10::ivalue::Future& done) {
     if (done.hasError()) {

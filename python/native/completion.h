@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The future that a communication hook returns, completed by another thread. Its value is made in
-// advance, so that success needs no GIL (unless a callback must run first). A failure takes the GIL
-// to become a Python exception.
+// advance, so that success needs no GIL. A failure takes the GIL to become a Python exception.
+//
+// For a tensor on a device the future knows what its value waits for: the work of the stream that
+// is current where it is completed. Whoever waits for the future makes its own stream wait for it.
 #pragma once
 
 #include <torch/csrc/jit/python/pybind_utils.h>
@@ -13,8 +15,8 @@ namespace pliant::native {
 
 class Completion {
  public:
-  // land: None, or a function to call before the future succeeds. Needs the GIL.
-  Completion(const pybind11::object& value, pybind11::object land);
+  // Needs the GIL.
+  explicit Completion(const pybind11::object& tensor);
 
   [[nodiscard]] std::shared_ptr<torch::jit::PythonFutureWrapper> future() const;
 
@@ -30,11 +32,10 @@ class Completion {
     Counted(const Counted&) = delete;
     Counted& operator=(const Counted&) = delete;
   };
-  [[nodiscard]] std::exception_ptr run_landing();
 
   Counted counted_;
   c10::IValue value_;
-  std::shared_ptr<pybind11::object> land_;
+  at::Tensor device_tensor_;  // undefined for host memory
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/StreamGuard.h>
 #include <c10/util/StringUtil.h>
 #include <fmt/format.h>
 
@@ -65,10 +66,12 @@ std::span<const float> floats_of(const std::optional<at::Tensor>& tensor) {
 }
 
 // One bucket on its way: the frame's tensor, the floats that are exchanged (the same memory, or a
-// copy if the frame's type is another), and what was taken out of them beforehand.
+// copy if the frame's type or device is another), and what was taken out of them beforehand.
 struct BucketJob {
   at::Tensor bucket;
   at::Tensor floats;
+  std::shared_ptr<Staging> staging;  // null: the bucket is in host memory
+  StagedCopy staged;
   std::vector<engine::Piece> pieces;
   std::vector<std::optional<at::Tensor>> carried;  // by piece
   std::shared_ptr<GradSnapshots> returned;
@@ -87,7 +90,16 @@ struct BucketJob {
       if (carried[i]) piece(i).add_(flat(*carried[i]));
       returned->remember(static_cast<std::size_t>(pieces[i].parameter), pieces[i].gradient);
     }
-    if (!floats.is_same(bucket)) bucket.copy_(floats);
+    if (staging != nullptr) {
+      staging->to_device(floats, bucket);
+    } else if (!floats.is_same(bucket)) {
+      bucket.copy_(floats);
+    }
+  }
+  void succeed() {
+    if (staging == nullptr) return completion->succeed();
+    const c10::StreamGuard on_side(staging->stream(bucket.device()));
+    completion->succeed();
   }
 
  private:
@@ -99,6 +111,13 @@ struct BucketJob {
     return tensor.as_strided({tensor.numel()}, {1});
   }
 };
+
+// Warnings of staging go where the engine's do.
+std::shared_ptr<Staging> make_staging(const engine::Options& options) {
+  return std::make_shared<Staging>([log = options.log](const std::string& text) {
+    if (log) log(Severity::kWarning, text);
+  });
+}
 
 void begin_range(BucketJob& job, const Engine& engine) {
   if (!job.range.isActive()) return;
@@ -113,7 +132,9 @@ TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names,
                            std::vector<at::Tensor> parameters, engine::Options options,
                            const std::vector<std::string>& buffer_names,
                            const std::vector<at::Tensor>& buffers)
-    : returned_(std::make_shared<GradSnapshots>(parameters)),
+    : staging_(make_staging(options)),
+      chunks_(*staging_),
+      returned_(std::make_shared<GradSnapshots>(parameters)),
       places_(places_of(parameters)),
       engine_(communicators(groups), describe(names, parameters), std::move(options),
               describe(buffer_names, buffers)) {}
@@ -121,37 +142,41 @@ TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names,
 bool TensorEngine::is_dense() const { return engine_.plan().scheme == plan::Scheme::kDense; }
 
 std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(
-    const py::object& bucket, const std::vector<at::Tensor>& parameters, const py::object& value,
-    py::object land) {
+    const py::object& bucket, const std::vector<at::Tensor>& parameters) {
   const auto job = std::make_shared<BucketJob>();
   job->bucket = py::cast<at::Tensor>(bucket);
   job->returned = returned_;
-  job->completion.emplace(value.is_none() ? bucket : value, std::move(land));
+  job->completion.emplace(bucket);
   const auto future = job->completion->future();
 
   const py::gil_scoped_release no_gil;
-  job->floats = job->bucket.scalar_type() == at::kFloat ? job->bucket : job->bucket.to(at::kFloat);
-  require(job->floats.is_contiguous() && job->floats.device().is_cpu(),
-          "submit: a bucket that is not contiguous in host memory");
-  const bool carries = returned_->is_watching() && !is_dense();
+  require(job->bucket.is_contiguous(), "submit: a bucket that is not contiguous");
+  if (!job->bucket.device().is_cpu()) {
+    job->staging = staging_;
+    job->staged = staging_->to_host(job->bucket);
+    job->floats = job->staged.host;
+  } else {
+    job->floats =
+        job->bucket.scalar_type() == at::kFloat ? job->bucket : job->bucket.to(at::kFloat);
+  }
+  const bool carries =
+      returned_->is_watching() && !is_dense() && (!job->staging || must_wait(parameters));
+  if (carries) job->staged.wait();
   float* const begin = job->floats.mutable_data_ptr<float>();
   float* at = begin;
   const float* end = at + job->floats.numel();
   for (const at::Tensor& parameter : parameters) {
-    const auto place = places_.find(parameter.unsafeGetTensorImpl());
-    require(place != places_.end(),
-            "submit: a parameter of shape {} that the model did not have when it was attached",
-            c10::str(parameter.sizes()));
+    const int place = place_of(parameter);
     const auto size = static_cast<std::size_t>(parameter.numel());
     require(size <= static_cast<std::size_t>(end - at),
             "submit: a bucket of {} entries is too small for its parameters", job->floats.numel());
     job->carried.emplace_back();
     if (carries) {
-      const auto p = static_cast<std::size_t>(place->second);
+      const auto p = static_cast<std::size_t>(place);
       returned_->carry_unreached(p, job->floats.narrow(0, at - begin, parameter.numel()));
       job->carried.back() = returned_->carried(p);
     }
-    job->pieces.push_back({place->second, {at, size}, floats_of(job->carried.back())});
+    job->pieces.push_back({place, {at, size}, floats_of(job->carried.back())});
     at += size;
   }
   require(at == end, "submit: a bucket of {} entries is too large for its parameters",
@@ -160,21 +185,61 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(
   job->depart();
   engine_.gradients().submit({.pieces = job->pieces,
                               .owner = std::make_shared<at::Tensor>(job->floats),
-                              .done = [job](const std::exception_ptr& why) {
-                                std::exception_ptr failure = why;
-                                try {
-                                  if (!failure) job->arrive();
-                                } catch (...) {
-                                  failure = std::current_exception();
-                                }
-                                job->range.end();
-                                if (failure) {
-                                  job->completion->fail(failure);
-                                } else {
-                                  job->completion->succeed();
-                                }
-                              }});
+                              .ready = [job] { job->staged.wait(); },
+                              .done =
+                                  [job](const std::exception_ptr& why) {
+                                    std::exception_ptr failure = why;
+                                    try {
+                                      if (!failure) job->arrive();
+                                    } catch (...) {
+                                      failure = std::current_exception();
+                                    }
+                                    job->range.end();
+                                    if (failure) {
+                                      job->completion->fail(failure);
+                                    } else {
+                                      job->succeed();
+                                    }
+                                  }});
   return future;
+}
+
+// Whether the entries of some piece decide what is carried, so that they must be there now.
+bool TensorEngine::must_wait(const std::vector<at::Tensor>& parameters) {
+  bool must = false;
+  for (const at::Tensor& parameter : parameters)
+    must |= returned_->must_look(static_cast<std::size_t>(place_of(parameter)));
+  if (must) return true;
+  for (const at::Tensor& parameter : parameters)
+    returned_->carry_nothing(static_cast<std::size_t>(place_of(parameter)));
+  return false;
+}
+
+int TensorEngine::place_of(const at::Tensor& parameter) const {
+  const auto place = places_.find(parameter.unsafeGetTensorImpl());
+  require(place != places_.end(),
+          "submit: a parameter of shape {} that the model did not have when it was attached",
+          c10::str(parameter.sizes()));
+  return place->second;
+}
+
+void TensorEngine::submit_averaged(const std::vector<at::Tensor>& parameters,
+                                   const std::shared_ptr<torch::jit::PythonFutureWrapper>& work,
+                                   c10::Device device) {
+  engine::Submission submission{.is_averaged = true};
+  for (const at::Tensor& parameter : parameters)
+    submission.pieces.push_back({.parameter = place_of(parameter)});
+  submission.ready = [future = work->fut, staging = staging_, device] {
+    const c10::Stream side = staging->stream(device);
+    c10::Event through(device.type());
+    {
+      const c10::StreamGuard on_side(side);
+      future->waitAndThrow();  // and the stream waits for the work
+      through.record(side);
+    }
+    through.synchronize();
+  };
+  engine_.gradients().submit(std::move(submission));
 }
 
 void TensorEngine::watch_gradients() {
@@ -189,7 +254,7 @@ void TensorEngine::close(runlog::Ending ending) {
 engine::Stepped TensorEngine::step(const std::vector<at::Tensor>& parameters,
                                    const std::vector<at::Tensor>& buffers) {
   RECORD_USER_SCOPE("pliant::step");
-  const TensorSpans spans(parameters, buffers);
+  TensorSpans spans(chunks_, parameters, buffers);
   const engine::Stepped stepped = engine_.step(spans.model());
   if (stepped.sent || stepped.landed) spans.note_writing();
   return stepped;
@@ -199,7 +264,7 @@ void TensorEngine::settle(const std::vector<at::Tensor>& parameters,
                           const std::vector<at::Tensor>& buffers,
                           engine::Updates::Patience patience) {
   RECORD_USER_SCOPE("pliant::settle");
-  const TensorSpans spans(parameters, buffers);
+  TensorSpans spans(chunks_, parameters, buffers);
   engine_.updates().settle(spans.model(), patience);
   spans.note_writing();
 }
@@ -207,18 +272,18 @@ void TensorEngine::settle(const std::vector<at::Tensor>& parameters,
 void TensorEngine::meet(const std::vector<at::Tensor>& parameters,
                         const std::vector<at::Tensor>& buffers) {
   RECORD_USER_SCOPE("pliant::settle");
-  const TensorSpans spans(parameters, buffers);
+  TensorSpans spans(chunks_, parameters, buffers);
   engine_.updates().settle_keeping_progress(spans.model());
   spans.note_writing();
 }
 
 void TensorEngine::rebase(const std::vector<at::Tensor>& parameters,
                           const std::vector<at::Tensor>& buffers) {
-  engine_.rebase(TensorSpans(parameters, buffers).model());
+  engine_.rebase(TensorSpans(chunks_, parameters, buffers).model());
 }
 
 void TensorEngine::clear_at_sent(const std::vector<at::Tensor>& tensors) {
-  const TensorSpans spans(tensors, {});
+  TensorSpans spans(chunks_, tensors, {});
   engine_.updates().clear_at_sent(spans.model().parameters);
   spans.note_writing();
 }

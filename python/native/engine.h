@@ -15,6 +15,8 @@
 
 #include "pliant/engine/engine.h"
 #include "python/native/grad_snapshots.h"
+#include "python/native/staged_tensors.h"
+#include "python/native/staging.h"
 
 namespace pliant::native {
 
@@ -36,20 +38,22 @@ class TensorEngine {
   TensorEngine& operator=(const TensorEngine&) = delete;
 
   // Averages a flat bucket in place: the gradients of these parameters, side by side. With the GIL,
-  // which it lets go. The future's value is the bucket, or another value that `land` makes of it:
-  // called without arguments once the average is there.
-  std::shared_ptr<torch::jit::PythonFutureWrapper> submit(const pybind11::object& bucket,
-                                                          const std::vector<at::Tensor>& parameters,
-                                                          const pybind11::object& value,
-                                                          pybind11::object land);
+  // which it lets go. The future's value is the bucket.
+  std::shared_ptr<torch::jit::PythonFutureWrapper> submit(
+      const pybind11::object& bucket, const std::vector<at::Tensor>& parameters);
+  // For a step of which Gradients::caller_may_average() is true: these gradients are averaged in
+  // their bucket on `device` when `work`, of the user's own process group, is done.
+  void submit_averaged(const std::vector<at::Tensor>& parameters,
+                       const std::shared_ptr<torch::jit::PythonFutureWrapper>& work,
+                       c10::Device device);
 
-  // For gradients in host memory: averages that are still in .grad when a backward adds to it are
-  // not exchanged again. Until close().
+  // Averages that are still in .grad when a backward adds to it are not exchanged again. Until
+  // close().
   void watch_gradients();
   [[nodiscard]] std::optional<double> rescaled() const { return returned_->rescaled(); }
 
-  // Kind updates. Tensors are float32, dense in host memory, in the engine's order; those written
-  // to have a new version for autograd afterwards. Without the GIL.
+  // Kind updates. Tensors are dense, on any device, in the engine's order; those written to have a
+  // new version for autograd afterwards. Without the GIL.
   engine::Stepped step(const std::vector<at::Tensor>& parameters,
                        const std::vector<at::Tensor>& buffers);
   void settle(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& buffers,
@@ -64,7 +68,11 @@ class TensorEngine {
 
  private:
   [[nodiscard]] bool is_dense() const;
+  [[nodiscard]] int place_of(const at::Tensor& parameter) const;
+  [[nodiscard]] bool must_wait(const std::vector<at::Tensor>& parameters);
 
+  std::shared_ptr<Staging> staging_;
+  StagingChunks chunks_;
   std::shared_ptr<GradSnapshots> returned_;
   std::unordered_map<const at::TensorImpl*, int> places_;  // of parameters
   Engine engine_;

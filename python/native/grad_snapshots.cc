@@ -74,8 +74,8 @@ std::optional<double> GradSnapshots::factor(const Seat& seat, const Entry& entry
   return found && exactly_one ? 1.0 : found;
 }
 
-std::optional<double> GradSnapshots::factor_of_gradient(const Seat& seat) {
-  const at::Tensor& gradient = seat.parameter.grad();
+std::optional<double> GradSnapshots::factor_of_gradient(const Seat& seat,
+                                                        const at::Tensor& gradient) {
   const bool held = gradient.defined() && !seat.glimpses.empty() &&
                     gradient.sizes() == seat.parameter.sizes() && !gradient.is_sparse();
   if (!held) return 0;
@@ -86,10 +86,14 @@ void GradSnapshots::carry(std::size_t parameter) {
   take_in();
   const c10::NoGradGuard no_grad;
   Seat& seat = seats_[parameter];
-  const auto now = factor_of_gradient(seat);
+  at::Tensor gradient = seat.parameter.grad();
+  // This waits for the device, but only if .grad was not set to None since the last exchange.
+  const bool is_kept = gradient.defined() && (seat.fresh || seat.carried);
+  if (is_kept && !gradient.is_sparse()) gradient = gradient.to(at::kCPU);
+  const auto now = is_kept ? factor_of_gradient(seat, gradient) : 0;
   if (seat.fresh && now && *now != 0) {
     at::Tensor copy = at::empty_strided(seat.parameter.sizes(), seat.layout, at::kFloat);
-    copy.copy_(seat.parameter.grad());
+    copy.copy_(gradient);
     seat.carried = std::move(copy);
   } else if (seat.fresh || (now && *now == 0)) {
     seat.carried.reset();
@@ -110,6 +114,12 @@ void GradSnapshots::carry_unreached(std::size_t parameter, const at::Tensor& pie
     seat.carried.reset();
   }
   seat.fresh = false;
+}
+
+bool GradSnapshots::must_look(std::size_t parameter) {
+  take_in();
+  const Seat& seat = seats_[parameter];
+  return seat.carried || (seat.fresh && seat.parameter.grad().defined());
 }
 
 void GradSnapshots::carry_nothing(std::size_t parameter) {
@@ -146,8 +156,10 @@ std::optional<double> GradSnapshots::rescaled() {
   take_in();
   std::optional<double> found;
   for (const Seat& seat : seats_) {
-    if (!seat.fresh || seat.glimpses.empty() || !seat.parameter.grad().defined()) continue;
-    const auto here = factor_of_gradient(seat);
+    const at::Tensor& gradient = seat.parameter.grad();
+    if (!seat.fresh || seat.glimpses.empty() || !gradient.defined()) continue;
+    if (!gradient.device().is_cpu()) return std::nullopt;
+    const auto here = factor_of_gradient(seat, gradient);
     if (!here || *here == 0 || *here == 1 || (found && !alike(*found, *here))) return std::nullopt;
     found = here;
   }

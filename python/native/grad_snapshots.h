@@ -35,6 +35,10 @@ class GradSnapshots {
   void stop();
   [[nodiscard]] bool is_watching() const { return wanted_ != nullptr; }
 
+  // Whether carry_unreached() must look at the entries of the parameter's piece. If not,
+  // carry_nothing() comes to the same.
+  [[nodiscard]] bool must_look(std::size_t parameter);
+
   // The averages of one parameter, as they go back to the frame in its type. Any thread may call;
   // everything else is called by the thread that trains, and takes in what was remembered first.
   void remember(std::size_t parameter, std::span<const float> averages);
@@ -52,6 +56,7 @@ class GradSnapshots {
   }
 
   // The one factor between what was returned and what .grad holds, if there is one and it is not 1.
+  // Gradients on a device are not looked at, because that would wait for it in every step.
   [[nodiscard]] std::optional<double> rescaled();
 
  private:
@@ -72,7 +77,9 @@ class GradSnapshots {
   // different factors. `entry_at` gives the entry at a place now.
   template <typename Entry>
   [[nodiscard]] static std::optional<double> factor(const Seat& seat, const Entry& entry_at);
-  [[nodiscard]] static std::optional<double> factor_of_gradient(const Seat& seat);
+  // gradient: in host memory, or undefined.
+  [[nodiscard]] static std::optional<double> factor_of_gradient(const Seat& seat,
+                                                                const at::Tensor& gradient);
 
   Inbox<std::vector<Glimpse>> returned_;  // by parameter, from lanes
   std::vector<at::ScalarType> types_;     // by parameter; never written after construction

@@ -62,7 +62,8 @@ std::unique_ptr<TensorEngine> make_engine(const Groups& groups, const Named& par
 std::int64_t hash_of(const std::vector<at::Tensor>& tensors) {
   std::uint64_t all = 0;
   for (const at::Tensor& tensor : tensors) {
-    const at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+    const at::Tensor here = tensor.device().is_cpu() ? tensor : tensor.to(at::kCPU);
+    const at::Tensor dense = here.is_non_overlapping_and_dense() ? here : here.contiguous();
     all =
         pliant::hash({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}, all);
   }
@@ -103,11 +104,14 @@ void bind_values(py::module_& module) {
           "control_time", [](const engine::Summary& summary) { return summary.control_time.value; })
       .def_property_readonly(
           "on_the_wire", [](const engine::Summary& summary) { return summary.on_the_wire.value; })
+      .def_readonly("overlap", &engine::Summary::overlap)
       .def_property_readonly("coding",
                              [](const engine::Summary& summary) { return summary.coding.value; })
       .def_readonly("updated_fraction", &engine::Summary::updated_fraction)
       .def_readonly("gain", &engine::Summary::gain)
       .def_readonly("lengthening", &engine::Summary::lengthening)
+      .def_readonly("worth", &engine::Summary::worth)
+      .def_readonly("effective_steps", &engine::Summary::effective_steps)
       .def_readonly("memory", &engine::Summary::memory)
       .def_readonly("network", &engine::Summary::network)
       .def_readonly("decisions", &engine::Summary::decisions)
@@ -135,8 +139,14 @@ void bind_engine(py::module_& module) {
   py::class_<TensorEngine>(module, "Engine")
       .def(py::init(&make_engine), py::arg("groups"), py::arg("parameters"), py::arg("buffers"),
            py::arg("options"))
-      .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"),
-           py::arg("value") = py::none(), py::arg("land") = py::none())
+      .def("submit", &TensorEngine::submit, py::arg("bucket"), py::arg("parameters"))
+      .def("submit_averaged", &TensorEngine::submit_averaged, NoGil(), py::arg("parameters"),
+           py::arg("work"), py::arg("device"))
+      .def_property_readonly(
+          "caller_may_average",
+          py::cpp_function(
+              [](TensorEngine& self) { return self.engine().gradients().caller_may_average(); },
+              NoGil()))
       .def("watch_gradients", &TensorEngine::watch_gradients, NoGil())
       .def("rescaled", &TensorEngine::rescaled, NoGil())
       .def(
@@ -151,6 +161,13 @@ void bind_engine(py::module_& module) {
       .def_property_readonly(
           "lengthening",
           py::cpp_function([](TensorEngine& self) { return self.engine().updates().step_scale(); },
+                           NoGil()))
+      .def_property_readonly(
+          "worth",
+          py::cpp_function([](TensorEngine& self) { return self.engine().worth(); }, NoGil()))
+      .def_property_readonly(
+          "effective_steps",
+          py::cpp_function([](TensorEngine& self) { return self.engine().effective_steps(); },
                            NoGil()))
       .def("step", &TensorEngine::step, NoGil(), py::arg("parameters"), py::arg("buffers"))
       .def(

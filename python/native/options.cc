@@ -89,6 +89,10 @@ void bind_options(py::module_& module) {
                     [](Options& self, const std::string& text) {
                       self.control.policy = engine::parse_policy(text);
                     })
+      .def_property("goal", nullptr,
+                    [](Options& self, const std::string& text) {
+                      self.control.goal = engine::parse_goal(text);
+                    })
       .def_property("dials", nullptr, &set_dials)
       .def_property("log", nullptr,
                     [](Options& self, py::object sink) { self.log = log_to(std::move(sink)); });

@@ -66,6 +66,7 @@ void bind_state(py::module_& module) {
       .def_readwrite("epoch", &State::epoch)
       .def_readwrite("plan", &State::plan)
       .def_readwrite("policy", &State::policy)
+      .def_readwrite("effective_steps", &State::effective_steps)
       .def_readwrite("units", &State::units)
       .def_readwrite("voted", &State::voted)
       .def_readwrite("last_norm", &State::last_norm)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         PliantError,
         UnsupportedError,
     )
+    from pliant.stretching import StretchedSchedule, stretch
     from pliant.summary import Memory, Summary
 else:
     # No name here may also be that of a module: importing the module would replace the name.
@@ -40,11 +41,13 @@ else:
         "Memory": "summary",
         "PayloadError": "errors",
         "PliantError": "errors",
+        "StretchedSchedule": "stretching",
         "Summary": "summary",
         "UnsupportedError": "errors",
         "attach": "api",
         "comm_hook": "api",
         "reshard": "checkpoint",
+        "stretch": "stretching",
     }
 
     def __getattr__(name: str) -> object:
@@ -81,12 +84,14 @@ __all__ = [
     "Memory",
     "PayloadError",
     "PliantError",
+    "StretchedSchedule",
     "Summary",
     "UnsupportedError",
     "__version__",
     "attach",
     "comm_hook",
     "reshard",
+    "stretch",
 ]
 
 from pliant import version as _version  # noqa: E402

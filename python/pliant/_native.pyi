@@ -51,6 +51,8 @@ class Summary:
     @property
     def on_the_wire(self) -> float: ...
     @property
+    def overlap(self) -> float: ...
+    @property
     def coding(self) -> float: ...
     @property
     def updated_fraction(self) -> float: ...
@@ -58,6 +60,10 @@ class Summary:
     def gain(self) -> float: ...
     @property
     def lengthening(self) -> float: ...
+    @property
+    def worth(self) -> float: ...
+    @property
+    def effective_steps(self) -> float: ...
     @property
     def memory(self) -> Memory: ...
     @property
@@ -97,6 +103,7 @@ class State:
     units: list[list[int]]
     voted: list[int]
     last_norm: float
+    effective_steps: float
     common_share: tuple[float, float]
     residual: list[torch.Tensor]
     kind: str
@@ -204,7 +211,7 @@ class RunLogOptions:
     watched: bool
 
 class Options:
-    """The engine's options. deadline, warm_up, ramp, policy, dials and log cannot be read."""
+    """The engine's options. deadline, warm_up, ramp, policy, goal, dials and log cannot be read."""
 
     def __init__(
         self,
@@ -222,6 +229,7 @@ class Options:
         warm_up: int | None = ...,
         ramp: bool = ...,
         policy: str = ...,
+        goal: str = ...,
         dials: Mapping[str, float] = ...,
         log: Callable[[int, str], None] = ...,
     ) -> None: ...
@@ -241,6 +249,7 @@ class Options:
     warm_up: int | None
     ramp: bool
     policy: str
+    goal: str
     dials: Mapping[str, float]
     log: Callable[[int, str], None]
 
@@ -256,12 +265,16 @@ class Engine:
         options: Options,
     ) -> None: ...
     def submit(
-        self,
-        bucket: torch.Tensor,
-        parameters: Sequence[torch.Tensor],
-        value: torch.Tensor | None = None,
-        land: Callable[[], None] | None = None,
+        self, bucket: torch.Tensor, parameters: Sequence[torch.Tensor]
     ) -> Future[torch.Tensor]: ...
+    def submit_averaged(
+        self,
+        parameters: Sequence[torch.Tensor],
+        work: Future[list[torch.Tensor]],
+        device: torch.device,
+    ) -> None: ...
+    @property
+    def caller_may_average(self) -> bool: ...
     def begin_step(self) -> None: ...
     def watch_gradients(self) -> None: ...
     def rescaled(self) -> float | None: ...
@@ -286,6 +299,10 @@ class Engine:
     def agreed_buffers(self) -> list[torch.Tensor]: ...
     @property
     def lengthening(self) -> float: ...
+    @property
+    def worth(self) -> float: ...
+    @property
+    def effective_steps(self) -> float: ...
     def note_other_wait(self, seconds: float) -> None: ...
     def note_rates(self, rates: int) -> None: ...
     def tell_network(self, link: str | None) -> None: ...

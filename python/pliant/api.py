@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 
 from pliant.argument_checks import refusal
-from pliant.attachment import Attachment, InertAttachment
+from pliant.attachment import Attachment, InertAttachment, sharing
 from pliant.averager import Averager
 from pliant.ddp import hook, parameters
 from pliant.ddp.loop_observer import LoopObserver
@@ -38,10 +39,10 @@ def attach(
     warm_up: int | None = None,
     ramp: bool = False,
     check_every: int = 100,
-    selector: Literal["native", "torch"] = "native",
     scaler: object = None,
     buffers: bool = True,
     clear_momentum: bool | None = None,
+    goal: Literal["steps", "time"] = "steps",
     policy: Literal["auto", "knee", "fixed"] = "auto",
     dials: Mapping[str, float] | None = None,
     log: str | os.PathLike[str] | None = None,
@@ -64,16 +65,17 @@ def attach(
         density always falls step by step.
     check_every: number of exchanges between two comparisons of what the ranks applied. 0 turns them
         off.
-    selector: "torch" accumulates and selects with torch operations where the gradients are, and
-        moves only the kept entries to the host. Gradients on another device than the CPU always do.
     scaler: the GradScaler, if there is one. Residuals are rescaled with the loss.
     buffers: under updates, floating buffers (BatchNorm's statistics) travel with every exchange.
         False leaves them to each rank.
     clear_momentum: under updates with every=1 and a density of at most 1 %, momentum is cleared at
         entries that were sent. By default that of SGD and its relatives (momentum_buffer); True:
         also that of Adam, RMSprop and Muon; False: none.
-    policy: how the parts that are not pinned are chosen: "auto", for the most progress per second;
-        "knee", as the published system does; "fixed", not at all.
+    goal: "steps", the same quality after the same number of steps, as fast as that allows; "time",
+        the soonest to any loss: steps may then make less progress than plain DDP's, and a schedule
+        of fixed length ends with a worse model (docs/goals.md).
+    policy: how the parts that are not pinned are chosen: "auto", by the goal; "knee", as the
+        published system does; "fixed", not at all.
     dials: numbers that steer the choice, by name (docs/control.md): {"p": 0.3} favours accuracy.
     log: path of the run log (docs/formats/run-log.md). Rank 0 writes it; with {rank} in the path
         every rank writes its own.
@@ -89,10 +91,10 @@ def attach(
         warm_up=warm_up,
         ramp=ramp,
         check_every=check_every,
-        selector=selector,
         scaler=scaler,
         buffers=buffers,
         clear_momentum=clear_momentum,
+        goal=goal,
         policy=policy,
         dials=dials,
         log=log,
@@ -100,7 +102,9 @@ def attach(
         metrics=metrics,
     )
     if hook.is_alone_without_ddp(ddp):
-        return Averager(InertAttachment(options, parameters.of(ddp)))
+        inert = InertAttachment(options, parameters.of(ddp))
+        inert.count_alone([] if optimizers is None else optimizers.each)
+        return Averager(inert)
     module = hook.unwrap(ddp)
     averaged = parameters.of_ddp(module)
     slot = hook.slot_of(module)
@@ -109,6 +113,8 @@ def attach(
             "pliant is attached to this DDP object already; close() that averager first"
         )
     support = support_for(module, averaged, optimizers, options)
+    for other, name in sharing(averaged):
+        support = _share(other, name, support)
     if support.driver is None and optimizers is not None:
         warn_of_gradients_only(plan, support.why_not)
     attachment = Attachment(options, module.process_group, averaged, support, module)
@@ -126,10 +132,24 @@ def attach(
         ignored=module.parameters_to_ignore,
         exchanged=each if support.driver is not None else (),
     )
+    if dist.get_world_size(module.process_group) == 1:
+        attachment.count_alone(each)
     slot.enter(attachment)
     for action in (watch.stop, newcomers.stop, slot.leave):
         attachment.on_close(action)
     return Averager(attachment)
+
+
+def _share(other: Attachment, name: str, support: UpdatesSupport) -> UpdatesSupport:
+    """Two averagers of one parameter: under gradients each averages the gradients of its own
+    backward, as two DDP objects do. Under updates both would exchange the same progress."""
+    why = f"parameter {name} belongs to another averager too"
+    if other.trains_locally:
+        raise ContractError(
+            f"{why}, which trains locally (kind updates). Call close() of that averager first"
+        )
+    other.rule_out_updates(why)
+    return dataclasses.replace(support, driver=None, why_not=why)
 
 
 def comm_hook(
@@ -144,6 +164,7 @@ def comm_hook(
     ramp: bool = False,
     check_every: int = 100,
     scaler: object = None,
+    goal: Literal["steps", "time"] = "steps",
     policy: Literal["auto", "knee", "fixed"] = "auto",
     dials: Mapping[str, float] | None = None,
     log: str | os.PathLike[str] | None = None,
@@ -166,6 +187,7 @@ def comm_hook(
         ramp=ramp,
         check_every=check_every,
         scaler=scaler,
+        goal=goal,
         policy=policy,
         dials=dials,
         log=log,

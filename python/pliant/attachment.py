@@ -5,23 +5,24 @@ averager that the user holds with the engine."""
 from __future__ import annotations
 
 import dataclasses
+import gc
 import logging
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch._C._distributed_c10d import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from pliant import _native
 from pliant.averager_state import AveragerState, Running
-from pliant.ddp import device_selector, hook, process_groups
+from pliant.ddp import hook, process_groups
 from pliant.ddp.buffer_broadcast import BroadcastTimer
-from pliant.ddp.device_selector import DeviceSelector
 from pliant.ddp.gradients_driver import GradientsDriver
 from pliant.ddp.hook import FirstStep
 from pliant.ddp.loss_scale import LossScale
@@ -36,6 +37,28 @@ from pliant.summary import Summary
 from pliant.updates.support import UpdatesSupport
 
 log = logging.getLogger("pliant")
+
+_running: weakref.WeakSet[Attachment] = weakref.WeakSet()
+"""All that were started and not closed."""
+
+
+def sharing(parameters: Parameters) -> list[tuple[Attachment, str]]:
+    """Other attachments that average some of these parameters, each with the name of one."""
+    found = _sharing(parameters)
+    if found:  # an older DDP object around the same model may be garbage
+        gc.collect()
+        found = _sharing(parameters)
+    return found
+
+
+def _sharing(parameters: Parameters) -> list[tuple[Attachment, str]]:
+    names = {id(tensor): name for name, tensor in parameters.named()}
+    found = []
+    for other in list(_running):
+        shared = [id(tensor) for tensor in other.parameters.tensors if id(tensor) in names]
+        if shared:
+            found.append((other, names[shared[0]]))
+    return found
 
 
 class Attachment:
@@ -52,6 +75,7 @@ class Attachment:
     ) -> None:
         self.options = options
         self._ddp = None if ddp is None else weakref.ref(ddp)
+        self._device = None if ddp is None else _device_of(ddp)
         self._known_exception = sys.exc_info()[1]
         self.support = support
         self.state = AveragerState()
@@ -63,6 +87,9 @@ class Attachment:
         self._closed: Summary | None = None
         self._on_close: list[Callable[[], None]] = []
         self._end: weakref.finalize[..., Attachment] | None = None
+        self.alone_steps: StepsAlone | None = None  # one process: the engine counts nothing
+        self._loaded_steps = 0.0  # effective ones, of a state
+        self._pins = options.plan  # as the user has set them last
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()  # a copy of the DDP object is not attached
@@ -74,8 +101,9 @@ class Attachment:
         parameters, options, group = self.parameters, self.options, self.group
         alone = dist.get_world_size(group) == 1
         if alone:
+            self.alone_steps = StepsAlone()
+            self.alone_steps.count = self._loaded_steps
             log.warning("world size 1: nothing to average, everything stays as it is")
-        selector = self._device_selector(parameters)
         deadline = options.deadline_seconds
         if deadline is None:
             deadline = process_groups.default_deadline(group)
@@ -90,7 +118,6 @@ class Attachment:
             parameters,
             support,
             self.monitor,
-            on_device=selector is not None,
             deadline=deadline,
         )
         self.monitor.start(engine)
@@ -100,12 +127,13 @@ class Attachment:
         gradients = GradientsDriver(
             engine,
             group,
+            parameters,
             scale=LossScale(options.scaler, options.clip_norm or 0.0),
-            selector=selector,
             updates=support.driver,
             before_step=lambda: state.before_step(engine, side_channel),
         )
         self._running = Running(engine, side_channel, parameters, gradients, support)
+        _running.add(self)
         if self._ddp is not None and (ddp := self._ddp()) is not None and not alone:
             broadcasts = BroadcastTimer(ddp, engine.note_other_wait, advises=made.rank == 0)
             self.on_close(broadcasts.stop)
@@ -127,12 +155,21 @@ class Attachment:
             ending.close(engine, known=self._known_exception)
         self._closed = self.summary()
         self._running = None
+        _running.discard(self)
         for action in self._on_close:
             action()
         self._on_close.clear()
         if self._end is not None:
             self._end.detach()
         self.monitor.stop(engine)
+
+    def count_alone(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+        """For a process without others."""
+        if optimizers:
+            before = 0.0 if self.alone_steps is None else self.alone_steps.count
+            self.alone_steps = StepsAlone(optimizers[0])
+            self.alone_steps.count = before
+            self.on_close(self.alone_steps.stop)
 
     def on_close(self, action: Callable[[], None]) -> None:
         """action: must not refer to this object, which it would keep alive."""
@@ -173,14 +210,24 @@ class Attachment:
         self.support.check(plan)
         running = self._running
         if running is not None:
-            if running.gradients.selector is not None:
-                device_selector.check(plan)
             running.side_channel.check_alike(str(_native.Pins(plan)), "set_plan")
             running.engine.set_plan(plan)
+            self._pins = plan
         elif self.is_closed:
             raise ContractError("set_plan: this averager is closed")
         else:
             self.options = dataclasses.replace(self.options, plan=plan)
+
+    def rule_out_updates(self, why: str) -> None:
+        """From now on only plans of kind gradients are chosen. Every rank must call it at the same
+        step, while training locally is not under way."""
+        running = self._running
+        if running is None or self.support.driver is None:
+            return
+        if _native.Pins(self._pins).kind is None:
+            log.warning("%s: from now on only plans of kind gradients are used", why)
+            self._pins = "gradients" if self._pins == "auto" else f"gradients {self._pins}"
+            running.engine.set_plan(self._pins)
 
     def tell_network(self, link: str | None) -> None:
         if self._running is None:
@@ -191,17 +238,33 @@ class Attachment:
         self._running.side_channel.check_alike(link, "tell_network")
         self._running.engine.tell_network(link)
 
+    @property
+    def worth(self) -> float:
+        return self.summary().worth if self._running is None else self._running.engine.worth
+
+    @property
+    def effective_steps(self) -> float:
+        if self.alone_steps is not None:
+            return self.alone_steps.count
+        running = self._running
+        return self.summary().effective_steps if running is None else running.engine.effective_steps
+
+    def load_alone(self, state: Mapping[str, Any]) -> None:
+        """The effective steps of a saved state, for a process without others."""
+        self._loaded_steps = float(state.get("effective_steps", 0.0))
+        if self.alone_steps is not None:
+            self.alone_steps.count = self._loaded_steps
+
     def summary(self) -> Summary:
         if self._closed is not None:
             return self._closed
         if self._running is None:
-            return Summary(plan=str(_native.Pins(self.options.plan)))
-        selector = self._running.gradients.selector
-        return Summary.of(
-            self._running.engine.summary(),
-            self._running.parameters.entries,
-            0 if selector is None else selector.bytes,
-        )
+            summary = Summary(plan=str(_native.Pins(self.options.plan)))
+        else:
+            summary = Summary.of(self._running.engine.summary(), self._running.parameters.entries)
+        if self.alone_steps is None:
+            return summary
+        return dataclasses.replace(summary, effective_steps=self.alone_steps.count)
 
     # --- what the hooks call ---
 
@@ -213,9 +276,12 @@ class Attachment:
                 self.start()
         if self._running is None:
             return hook.all_reduce(self.group, bucket)
+        if self.alone_steps is not None and self.alone_steps.by_backward and bucket.is_last():
+            self.alone_steps.count += 1
         return self._running.gradients.on_bucket(bucket)
 
     def before_training_forward(self) -> None:
+        self._check_device()
         updates = self.support.driver
         if updates is not None and updates.trains_locally:
             self.state.warn_if_not_restored()
@@ -227,18 +293,34 @@ class Attachment:
     def optimizer_was_restored(self) -> None:
         self.state.optimizer_was_restored()
 
-    def _device_selector(self, parameters: Parameters) -> DeviceSelector | None:
-        """Where torch selects, updates are impossible."""
-        in_host_memory = all(tensor.device.type == "cpu" for tensor in parameters.tensors)
-        if in_host_memory and self.options.selector == "native":
-            return None
-        device_selector.check(self.options.plan)
-        self.support = dataclasses.replace(
-            self.support,
-            driver=None,
-            why_not="plans of kind updates work on parameters in host memory, with selector='native'",
+    def _check_device(self) -> None:
+        """Moving a model gives it other parameters on some devices, which nobody would average."""
+        if self._ddp is None or (ddp := self._ddp()) is None:
+            return
+        if (device := _device_of(ddp)) != self._device:
+            raise ContractError(
+                f"the model was on {self._device} when pliant was attached, and is on {device} "
+                "now. Close the averager, move the model, wrap it in DDP anew and attach again."
+            )
+
+
+class StepsAlone:
+    """Count of the steps of a process without others: by an optimizer, else by backward passes."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer | None = None) -> None:
+        self.count = 0.0
+        self.by_backward = optimizer is None
+        reference = weakref.ref(self)
+
+        def stepped(*_: object) -> None:
+            if (steps := reference()) is not None:
+                steps.count += 1
+
+        self.stop: Callable[[], None] = (
+            (lambda: None)
+            if optimizer is None
+            else optimizer.register_step_post_hook(stepped).remove
         )
-        return DeviceSelector(parameters, self.options.clip_norm or 0.0)
 
 
 class InertAttachment(Attachment):
@@ -255,6 +337,20 @@ class InertAttachment(Attachment):
 
     def tell_network(self, link: str | None) -> None:
         pass
+
+    @property
+    def effective_steps(self) -> float:
+        if self.alone_steps is None:
+            raise ContractError(
+                "effective_steps: without DDP steps are counted by the optimizer; pass it: "
+                "pliant.attach(model, optimizer)"
+            )
+        return self.alone_steps.count
+
+
+def _device_of(module: nn.Module) -> torch.device | None:
+    """That of the first parameter."""
+    return next((parameter.device for parameter in module.parameters()), None)
 
 
 def _end(engine: _native.Engine, monitor: RunMonitor, on_close: list[Callable[[], None]]) -> None:

@@ -14,7 +14,7 @@ from torch.distributed.algorithms.join import Joinable, JoinHook
 from torch.futures import Future
 
 from pliant.argument_checks import check_flag, check_text
-from pliant.attachment import Attachment
+from pliant.attachment import Attachment, InertAttachment
 from pliant.checkpoint import check_state
 from pliant.errors import ContractError
 from pliant.options import check_plan
@@ -52,6 +52,18 @@ class Averager(Joinable):
     def summary(self) -> Summary:
         """Counts, times and bytes of this rank so far; after close(), those of the whole run."""
         return self._attachment.summary()
+
+    @property
+    def worth(self) -> float:
+        """Worth of a step under the plan in force: its progress relative to a step of plain DDP, at
+        most 1. The same on all ranks at the same step (docs/goals.md)."""
+        return self._attachment.worth
+
+    @property
+    def effective_steps(self) -> float:
+        """Sum of the worth of all steps so far. A loop that ends at N effective steps ends about
+        where plain DDP ends after N steps."""
+        return self._attachment.effective_steps
 
     def note(self, **values: float) -> None:
         """Writes numbers to the run log and the metrics, as of the last step:
@@ -99,12 +111,18 @@ class Averager(Joinable):
         check_flag("parameters", parameters)
         check_flag("optimizers", optimizers)
         attachment = self._attachment
+        alone = (
+            {}
+            if attachment.alone_steps is None
+            else {"effective_steps": attachment.effective_steps}
+        )
         if attachment.running is not None:
-            return attachment.state.save(
+            saved = attachment.state.save(
                 attachment.running, parameters=parameters, optimizers=optimizers
             )
+            return saved | alone
         if (pending := attachment.state.pending()) is not None:
-            return pending
+            return pending | alone
         raise ContractError(
             "state_dict: "
             + (
@@ -121,6 +139,8 @@ class Averager(Joinable):
         With optimizers attached it is collective: ranks compare from which exchange their states
         are."""
         attachment = self._attachment
+        if isinstance(attachment, InertAttachment) and isinstance(state, Mapping):
+            return attachment.load_alone(state)
         if state is not None:
             check_state("state", state)
         if not state:
@@ -129,6 +149,7 @@ class Averager(Joinable):
             raise ContractError("load_state_dict: this averager is closed")
         else:
             attachment.state.load(attachment.running, state)
+            attachment.load_alone(state)
 
     def close(self) -> None:
         """Waits for exchanges under way and ends the process groups of pliant. From then on DDP

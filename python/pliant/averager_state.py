@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from pliant import _native, checkpoint
 from pliant.ddp.gradients_driver import GradientsDriver
 from pliant.ddp.parameters import Parameters
@@ -45,7 +43,7 @@ class AveragerState:
         return None if self._pending is None else dict(self._pending)
 
     def save(self, running: Running, *, parameters: bool, optimizers: bool) -> dict[str, Any]:
-        updates, selector = running.support.driver, running.gradients.selector
+        updates = running.support.driver
         own: dict[str, Any] = {}
         if updates is not None and updates.is_active:
             own = updates.own_state(parameters=parameters, optimizers=optimizers)
@@ -57,8 +55,6 @@ class AveragerState:
             world_size=running.side_channel.size,
             scale=running.gradients.scale.value,
         )
-        if selector is not None:
-            saved |= {"device_residual": selector.state_dict(), "device_norm": selector.last_norm}
         return saved | own
 
     def load(self, running: Running | None, state: Mapping[str, Any]) -> None:
@@ -67,13 +63,18 @@ class AveragerState:
         if running is None:
             self._pending = dict(state)
             return
-        updates, selector = running.support.driver, running.gradients.selector
+        updates = running.support.driver
         if is_updates(state) and updates is None:
             raise ContractError(
                 f"load_state_dict: a state of kind updates, and {running.support.why_not}"
             )
         if updates is not None:
             updates.check_not_on_base("load_state_dict()")
+        if state.get("device_residual"):
+            raise ContractError(
+                "load_state_dict: a state of version 0.2 with selector='torch', whose residual was "
+                "kept on the device; it cannot be loaded any more"
+            )
         read = checkpoint.read(
             state,
             running.parameters,
@@ -86,13 +87,6 @@ class AveragerState:
         running.engine.restore(read)
         self._compared = False
         running.gradients.scale.value = state.get("scale")
-        residual: Mapping[str, torch.Tensor] = state.get("device_residual", {})
-        if selector is not None:
-            selector.load_state_dict(residual, state.get("device_norm", 0.0))
-        elif residual:
-            raise ContractError(
-                "load_state_dict: a state of selector='torch', and this averager selects natively"
-            )
         if updates is not None:
             updates.was_restored(state)
 

@@ -57,6 +57,7 @@ def write(
         "units": [[parameters.names[position] for position in unit] for unit in state.units],
         "voted": list(state.voted),
         "common_share": state.common_share,
+        "effective_steps": state.effective_steps,
         "scale": scale,
         "residual": residual,
     }
@@ -79,8 +80,10 @@ def read(
         setattr(state, key, saved[key])
     state.units = [[positions[name] for name in unit] for unit in saved["units"]]
     state.voted = list(saved["voted"])
-    state.common_share = saved.get("common_share", (0.0, 0.0))  # states of older versions have none
-    nothing = torch.empty(0)
+    # States of older versions have neither of these.
+    state.common_share = saved.get("common_share", (0.0, 0.0))
+    state.effective_steps = saved.get("effective_steps", 0.0)
+    nothing = torch.empty(0, dtype=torch.float32, device="cpu")
     state.residual = [
         parameters.flatten(position, residual[name]) if name in residual else nothing
         for position, name in enumerate(parameters.names)

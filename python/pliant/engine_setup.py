@@ -27,18 +27,15 @@ def make_engine(
     support: UpdatesSupport,
     monitor: RunMonitor,
     *,
-    on_device: bool,
     deadline: float,
 ) -> _native.Engine:
     """Collective: raises DisagreementError on all ranks unless they agree on everything that must
-    be the same. on_device: torch selects the entries where the gradients are. deadline: for each
-    message, in seconds."""
+    be the same. deadline: for each message, in seconds."""
     torch_version, python = str(torch.__version__), platform.python_version()
-    selector = "torch" if on_device else "native"
+    devices = ", ".join(sorted({tensor.device.type for tensor in parameters.tensors}))
     native = options.native()
     native.deadline = deadline
     native.updates = support.driver is not None
-    native.shared = not on_device
     native.adam = support.adam
     native.log = _log
     native.facts = [
@@ -46,15 +43,13 @@ def make_engine(
         ("Python", python),
         ("scaler", "no" if options.scaler is None else "yes"),
         ("clear_momentum", str(options.clear_momentum)),
-        ("selector", selector),
+        ("device", devices),
     ]
-    if on_device:
-        native.clip_norm = 0.0  # the selector clips
     try:
         native.objection = monitor.start_metrics(groups.rank)
         native.run_log = monitor.run_log(
             versions=[("torch", torch_version), ("python", python)],
-            options=[("lanes", str(options.lanes)), ("selector", selector)],
+            options=[("lanes", str(options.lanes)), ("device", devices)],
         )
         return _native.Engine(groups.exchange, parameters.named(), support.buffers(), native)
     except BaseException:

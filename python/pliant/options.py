@@ -43,11 +43,11 @@ class Options:
     warm_up: int | None = None
     ramp: bool = False
     check_every: int = 100
-    selector: str = "native"
     scaler: Any = None
     buffers: bool = True
     clear_momentum: bool | None = None
     policy: str = "auto"
+    goal: str = "steps"
     dials: Mapping[str, float] | None = None
     log: str | os.PathLike[str] | None = None
     name: str | None = None
@@ -63,8 +63,8 @@ class Options:
         check_flag("buffers", self.buffers)
         if self.clear_momentum is not None:
             check_flag("clear_momentum", self.clear_momentum, "True, False or None")
-        check_word("selector", self.selector, ("native", "torch"))
         check_word("policy", self.policy, ("auto", "knee", "fixed"))
+        check_word("goal", self.goal, ("steps", "time"))
         if self.name is not None:
             check_text("name", self.name, "a text")
         if self.scaler is not None and not callable(getattr(self.scaler, "get_scale", None)):
@@ -135,6 +135,7 @@ class Options:
             warm_up=self.warm_up,
             ramp=self.ramp,
             policy=self.policy,
+            goal=self.goal,
             dials={
                 name: float(value) for name, value in (self.dials or {}).items()
             },  # last: a dial overrides warm_up

@@ -44,7 +44,7 @@ class SideChannel:
     def differing(self, tensors: Sequence[torch.Tensor], what: str) -> list[torch.Tensor]:
         """Those that do not have the same bits on all ranks. Only hashes travel."""
         each = [_native.hash([tensor.detach()]) for tensor in tensors]
-        if len(set(self.gather(_native.hash([torch.tensor(each)]), what))) == 1:
+        if len(set(self.gather(_native.hash([torch.tensor(each, device="cpu")]), what))) == 1:
             return []
         every = zip(*self.gather(each, what), strict=True)
         return [
@@ -54,7 +54,7 @@ class SideChannel:
     def broadcast(self, tensors: Sequence[torch.Tensor], what: str) -> None:
         with self._collective(what), torch.no_grad():
             for tensor in tensors:
-                flat = tensor.detach().reshape(-1).clone()
+                flat = tensor.detach().reshape(-1).to("cpu", copy=True)
                 if flat.dtype == torch.float32:
                     self._native.broadcast(flat)
                 else:
@@ -69,7 +69,7 @@ class SideChannel:
         with self._collective(what), torch.no_grad():
             for dtype in sorted({tensor.dtype for tensor in tensors}, key=str):
                 together = [tensor for tensor in tensors if tensor.dtype == dtype]
-                flat = torch.cat([tensor.detach().reshape(-1) for tensor in together])
+                flat = torch.cat([tensor.detach().reshape(-1).cpu() for tensor in together])
                 if operation == "mean" and dtype == torch.float32:
                     self._native.sum(flat)
                     flat.mul_(1.0 / self.size)
@@ -135,5 +135,5 @@ def _tensor(text: bytes, dtype: torch.dtype) -> torch.Tensor:
     return (
         torch.frombuffer(bytearray(text), dtype=torch.uint8).view(dtype)
         if text
-        else torch.empty(0, dtype=dtype)
+        else torch.empty(0, dtype=dtype, device="cpu")
     )

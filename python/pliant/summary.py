@@ -31,9 +31,12 @@ class Summary:
     control_seconds: float = 0.0  # that gathering control records took, beside everything else
     seconds_on_the_wire: float = 0.0  # of all exchanges
     seconds_coding: float = 0.0  # select, encode, decode
+    overlap: float = 0.0  # updates: share of encoding, wire and decoding beside training
     updated_fraction: float = 1.0  # of the last exchange
     gain: float = 1.0
     lengthening: float = 1.0  # factor on the steps of Adam and its relatives under updates
+    worth: float = 1.0  # of a step under the plan in force, relative to plain DDP's
+    effective_steps: float = 0.0  # the sum of the worth of all steps so far
     memory: Memory = field(default_factory=Memory)
     network: str = ""  # as measured; empty before the first timing
     decisions: tuple[str, ...] = ()  # the last few changes of plan, oldest first, in short
@@ -45,8 +48,7 @@ class Summary:
         return self.steps
 
     @staticmethod
-    def of(native: _native.Summary, entries: int, on_device: int = 0) -> Summary:
-        """on_device: bytes of residual besides the engine's."""
+    def of(native: _native.Summary, entries: int) -> Summary:
         memory = native.memory
         return Summary(
             plan=native.plan,
@@ -60,14 +62,17 @@ class Summary:
             control_seconds=native.control_time,
             seconds_on_the_wire=native.on_the_wire,
             seconds_coding=native.coding,
+            overlap=native.overlap,
             updated_fraction=native.updated_fraction,
             gain=native.gain,
             lengthening=native.lengthening,
+            worth=native.worth,
+            effective_steps=native.effective_steps,
             memory=Memory(
                 *(
                     size / entries
                     for size in (
-                        memory.residual + on_device,
+                        memory.residual,
                         memory.base,
                         memory.in_flight,
                         memory.scratch,
@@ -84,7 +89,8 @@ class Summary:
         per_step = size(round(self.bytes_sent / self.steps)) if self.steps else "nothing"
         lines = [
             f"plan {self.plan} (plan version {self.epoch})",
-            f"steps {self.steps}, exchanges {self.exchanges}, of which void {self.voids}",
+            f"steps {self.steps}, worth {self.effective_steps:.4g} of plain DDP's; exchanges "
+            f"{self.exchanges}, of which void {self.voids}",
             f"sent {size(self.bytes_sent)}, {per_step} a step; control records "
             f"{size(self.control_bytes_sent)} in {duration(self.control_seconds)}",
             f"on the wire {duration(self.seconds_on_the_wire)}, coding "

@@ -31,11 +31,9 @@ def every_plan() -> list[str]:
                     f"{timing} {scheme} density={DENSITY} values={values}"
                     for scheme in ("union", "srs")
                 ]
-                if values != "int8":  # dense takes f32 or f16
-                    plans.append(
-                        f"{timing} dense"
-                        + ("" if values == "f32" else f" reduce=ring values={values}")
-                    )
+                plans.append(
+                    f"{timing} dense" + ("" if values == "f32" else f" reduce=ring values={values}")
+                )
             plans += [
                 f"updates every={every} late=0 {scheme} density={DENSITY} values={values}"
                 for scheme in ("shared/star", "shared/var")

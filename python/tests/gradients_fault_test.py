@@ -31,13 +31,13 @@ class Failing(torch.autograd.Function):
         raise ValueError("failing in the middle of backward, as asked")
 
 
-def fail(rank: int, size: int, how: str, plan: str, selector: str) -> str:
+def fail(rank: int, size: int, how: str, plan: str) -> str:
     import pliant
 
     # Many buckets: the last layers' have been handed over when the first one's backward fails.
     model = models.ddp(models.mlp(), bucket_cap_mb=0.0001)
     optimizer = models.sgd(model)
-    averager = pliant.attach(model, optimizer, plan, deadline=DEADLINE, selector=selector)  # type: ignore[arg-type]
+    averager = pliant.attach(model, optimizer, plan, deadline=DEADLINE)
     begin = time.monotonic()
     with pytest.raises(pliant.CommError) as caught:
         for number in range(1000):
@@ -78,24 +78,23 @@ SPARSE = "gradients union density=5%"
 
 
 @pytest.mark.parametrize(
-    ("how", "plan", "selector"),
+    ("how", "plan"),
     [
-        ("SIGKILL", SPARSE, "native"),
-        ("SIGSTOP", SPARSE, "native"),
+        ("SIGKILL", SPARSE),
+        ("SIGSTOP", SPARSE),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
-                ("SIGKILL", "gradients dense", "native"),
-                ("SIGKILL", "gradients srs density=5%", "native"),
-                ("SIGKILL", SPARSE, "torch"),
-                ("exception", SPARSE, "native"),
-                ("exception, caught", SPARSE, "native"),
+                ("SIGKILL", "gradients dense"),
+                ("SIGKILL", "gradients srs density=5%"),
+                ("exception", SPARSE),
+                ("exception, caught", SPARSE),
             )
         ),
     ],
 )
-def test_the_others_name_the_culprit(how: str, plan: str, selector: str) -> None:
-    texts = world.run(fail, how, plan, selector, ranks=3, expected_to_die=(1,), farewell=False)
+def test_the_others_name_the_culprit(how: str, plan: str) -> None:
+    texts = world.run(fail, how, plan, ranks=3, expected_to_die=(1,), farewell=False)
     for rank in (0, 2):
         assert "rank 1" in texts[rank], texts
     assert any("All waits lead to rank 1" in texts[rank] for rank in (0, 2)), texts

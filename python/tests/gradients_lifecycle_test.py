@@ -110,6 +110,7 @@ def test_warming_up_where_density_is_chosen(rank: int) -> None:
             model,
             optimizer,
             "gradients union",
+            goal="time",
             warm_up=warm_up,
             dials={"warm_up_slowdown": 1e9, "dwell_steps": 0},
         )

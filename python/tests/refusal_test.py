@@ -90,7 +90,6 @@ _WRONG_TYPES = [
     ("warm_up", "8", "whole number"),
     ("ramp", "yes", "True or False"),
     ("check_every", None, "whole number"),
-    ("selector", None, "'native' or 'torch'"),
     ("scaler", True, "GradScaler"),
     ("buffers", "no", "True or False"),
     ("clear_momentum", "x", "True, False or None"),
@@ -114,7 +113,6 @@ _WRONG_VALUES = [
     ("clip_norm", 0, "number above 0"),
     ("warm_up", -1, "whole number from 0"),
     ("check_every", 10**30, "whole number"),
-    ("selector", "gpu", "'native' or 'torch'"),
     ("policy", "quick", "'auto', 'knee' or 'fixed'"),
     ("dials", {"p": 3}, "0 to 1"),
     ("dials", {"speed": 3}, "least_density_updates"),
@@ -133,7 +131,7 @@ def test_a_wrong_argument_is_refused_in_one_sentence(
 ) -> None:
     import pliant
 
-    make: Any = Options if name in ("buffers", "clear_momentum", "selector") else pliant.comm_hook
+    make: Any = Options if name in ("buffers", "clear_momentum") else pliant.comm_hook
     with pytest.raises(error) as caught:
         make(**{name: value})
     text = str(caught.value)

@@ -40,7 +40,7 @@ def on_some_rank(rank: int, size: int, how: str, where: str, plan: str) -> str:
     optimizer = models.sgd(model)
     averager = pliant.attach(model, optimizer, plan, deadline=DEADLINE)
     if rank == 1 and where == "late in settling":
-        averager._attachment.support.driver._equalizer.counters = failing(how)  # type: ignore[union-attr,method-assign]  # the others are at the desk
+        averager._attachment.support.driver._equalizer.settled = failing(how)  # type: ignore[union-attr,method-assign]  # the others are at the desk
     if rank == 1 and where == "changing kind":
         pliant.updates.merge_optimizers.merge = failing(how)
 

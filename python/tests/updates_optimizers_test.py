@@ -11,8 +11,8 @@ from torch import nn
 import pliant
 from support import models
 from support.messages import Messages
-from support.training import loss_of
-from support.updates import SOME, begin, flat_base, mean_of
+from support.training import loss_of, steps
+from support.updates import DENSE, SOME, begin, flat_base, mean_of
 from support.world import on_ranks
 
 
@@ -348,3 +348,20 @@ def test_progress_that_is_not_finite_voids_the_exchange(rank: int) -> None:
     assert messages.count("computed infinity or NaN") == (rank == 1), messages.texts
     assert averager.summary().voids == 1
     averager.close()
+
+
+@on_ranks(2)
+def test_rates_are_the_users_after_a_step_that_raised(rank: int) -> None:
+    model = models.ddp(models.mlp())
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    averager = pliant.attach(model, optimizer, DENSE)
+    steps(model, optimizer, rank, 6)
+    assert averager.summary().lengthening > 1
+
+    def fails() -> float:
+        raise RuntimeError("no loss")
+
+    with pytest.raises(RuntimeError, match="no loss"):
+        optimizer.step(fails)
+    averager.close()
+    assert optimizer.param_groups[0]["lr"] == 1e-3

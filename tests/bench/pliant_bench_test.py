@@ -212,8 +212,8 @@ class Local(Case):
         rows = [r for r in document["results"] if r["scheme"]]
         self.assertEqual(
             len(rows),
-            4 * 2 * 4 * 2 + 3,
-            "four sparse schemes; dense in f32 and f16, and ours to compare with",
+            4 * 2 * 4 * 2 + 5,
+            "four sparse schemes; dense in each code, and ours to compare with",
         )
         for row in rows:
             self.assertEqual(row["wrong"], 0, row["plan"])

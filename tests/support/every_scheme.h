@@ -29,6 +29,8 @@ inline std::vector<float> every_scheme(comm::Communicator& c, std::size_t entrie
            "gradients srs scatter=circulant density=10% values=int8 indices=rice",
            "gradients srs scatter=direct gather=ring density=5% values=f32",
            "gradients dense reduce=halving-doubling values=f16",
+           "gradients dense reduce=ring values=int8",
+           "gradients dense reduce=halving-doubling values=int4",
            "gradients dense reduce=ring",
            "gradients dense reduce=tree",
        }) {

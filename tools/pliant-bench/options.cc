@@ -172,7 +172,7 @@ double find_density(const std::string& text) {
   }
 }
 
-// Every scheme at every density in every code. dense has one density, no indices and floats only.
+// Every scheme at every density in every code. dense has one density and no indices.
 void understand_schemes(const Typed& typed, Options& options) {
   const auto or_else = [](const std::vector<std::string>& words, const char* otherwise) {
     return words.empty() ? std::vector<std::string>{otherwise} : words;
@@ -188,7 +188,6 @@ void understand_schemes(const Typed& typed, Options& options) {
           if (pins.scheme == plan::Scheme::kDense) {
             pins.density.reset();
             pins.indices.reset();
-            if (pins.values != plan::ValueCode::kF16) pins.values = plan::ValueCode::kF32;
           }
           if (std::ranges::find(options.schemes, pins) == options.schemes.end())
             options.schemes.push_back(pins);

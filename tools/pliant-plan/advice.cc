@@ -41,6 +41,14 @@ bool is_lossless(const plan::Plan& plan) {
   return plan.scheme == plan::Scheme::kDense && plan.values == plan::ValueCode::kF32;
 }
 
+// Of updates: the own part decoded, all payloads as they came, and the sum if it is a short list
+// (exchange/union.cc).
+double bytes_of_union(const plan::Plan& plan, double payload, int ranks) {
+  constexpr double kEntry = sizeof(float) + sizeof(std::uint32_t);
+  const double list = ranks * plan.density <= 0.03 ? 2 * kEntry * ranks * plan.density : 0;
+  return kEntry * plan.density + ranks * payload + list;
+}
+
 // Payloads and decoded entries of one exchange, per parameter. How many of both a scheme holds at
 // a time was measured by the growth of processes: 10 million parameters, 4 ranks, 12 plans.
 double bytes_of_exchange(const plan::Plan& plan, double parameters, int ranks) {
@@ -58,11 +66,12 @@ double bytes_of_exchange(const plan::Plan& plan, double parameters, int ranks) {
     case plan::Scheme::kDense:
       return 2 * payload + (is_lossless(plan) ? 0 : 4.5 * sizeof(float));
     case plan::Scheme::kUnion:
+      if (plan.kind == plan::Kind::kUpdates) return bytes_of_union(plan, payload, ranks);
       return (ranks + 1) * both;
     case plan::Scheme::kShared:
       return 5 * both;
     case plan::Scheme::kSrs:
-      return 8 * both;
+      return (plan.kind == plan::Kind::kUpdates ? 5.5 : 8) * both;
   }
   return 0;
 }
@@ -91,7 +100,10 @@ double memory_per_parameter(const plan::Plan& plan, const model::Inputs& inputs)
   const double exchange = bytes_of_exchange(plan, parameters, inputs.world.size);
   if (plan.kind == plan::Kind::kUpdates) {
     const int in_flight = std::max(1, (plan.late + plan.every - 1) / plan.every);
-    return 5 * kCopy + in_flight * exchange;  // base, residual, before, after, result
+    // Base and residual; and once, entries on their way through selecting, trimming and decoding.
+    const bool is_union = plan.scheme == plan::Scheme::kUnion;
+    const double on_the_way = is_union ? 4.5 * (sizeof(float) + sizeof(std::uint32_t)) : 0;
+    return 2 * kCopy + on_the_way * plan.density + in_flight * exchange;
   }
   const double assembled = plan.fuse == plan::Fusion::kBucket ? 0 : kCopy;
   if (is_lossless(plan)) return assembled + exchange;

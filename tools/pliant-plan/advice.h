@@ -25,7 +25,7 @@ struct Advice {
 
   // Progress per second over plain DDP's, with the efficiency that is assumed.
   [[nodiscard]] double speed_up(const model::Prediction& prediction) const {
-    return prediction.speed() / plain.speed();
+    return prediction.efficiency * plain.step.value / prediction.step.value;
   }
   // The same where the efficiency is off as far as in trials.
   [[nodiscard]] Range speed_up_range(const model::Prediction& prediction) const;

@@ -12,12 +12,7 @@ namespace {
 
 std::string answer(const Options& options) {
   model::PriceBook book;
-  if (!options.sweep) {
-    std::optional<Advice> gpu;
-    if (options.device == Device::kUnknown && !needs_cpu(options.control.candidates.pins))
-      gpu = advise(on_gpu(options), book);
-    return report(options, advise(options, book), gpu, break_even(options, book));
-  }
+  if (!options.sweep) return report(options, advise(options, book), break_even(options, book));
   std::vector<Swept> rows;
   for (const plan::Link& link : sweep_links()) {
     Options one = options;

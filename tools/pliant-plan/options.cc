@@ -30,8 +30,8 @@ constexpr double kForwardShare = 1.0 / 3;
 constexpr int kMostRanks = 4096;
 
 struct Typed {
-  std::string params, model, device, link, links, log, compute, costs, plan = "auto",
-                                                                       policy = "auto";
+  std::string params, model, link, links, log, compute, costs, plan = "auto", policy = "auto",
+                                                               goal = "steps";
   std::optional<int> ranks, lanes;
   std::optional<double> p;
   bool adam = false, gradients_only = false, json = false, csv = false, version = false;
@@ -57,13 +57,13 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
       "optimizer. To measure it, time steps of the script with one process, at the "
       "batch size of one rank; or run it once with pliant.attach(..., log=\"run.jsonl\") "
       "and give --log run.jsonl instead");
-  app.add_option("--device", typed.device,
-                 "where the parameters are, cpu or gpu: on a GPU there are no updates and no "
-                 "scheme shared [the log's; unless told, cpu, and a line for gpu]");
   app.add_option("--log", typed.log,
                  "take parameters, ranks, compute, network, costs and gain from a run's log; "
                  "options given beside it win");
   app.add_option("--plan", typed.plan, "what is pinned, as in 'gradients union density=1%' [auto]");
+  app.add_option("--goal", typed.goal,
+                 "steps: the same quality after the same steps, as fast as that allows; time: the "
+                 "soonest to any loss [steps]");
   app.add_option("--policy", typed.policy, "auto or knee [auto]");
   app.add_option("--p", typed.p, help_of(engine::dial("p")));
   app.add_option("--lanes", typed.lanes,
@@ -178,23 +178,6 @@ void understand_costs(const Typed& typed, Options& options) {
   }
 }
 
-void understand_device(const Typed& typed, Options& options) {
-  if (!typed.device.empty() && typed.device != "cpu" && typed.device != "gpu")
-    throw InputError(fmt::format("--device: '{}' is neither 'cpu' nor 'gpu'", typed.device));
-  if (!typed.device.empty()) {
-    options.device = typed.device == "gpu" ? Device::kGpu : Device::kCpu;
-  } else if (options.log) {
-    options.device = options.log->on_device ? Device::kGpu : Device::kCpu;
-  }
-  if (options.device != Device::kGpu) return;
-  const plan::Pins& pins = options.control.candidates.pins;
-  if (needs_cpu(pins))
-    throw InputError(
-        "--device: on a GPU there are no plans of kind updates and none of scheme shared; --plan "
-        "pins one");
-  options = on_gpu(options);
-}
-
 void understand(const Typed& typed, Options& options) {
   if (!typed.log.empty()) options.log = read_run_log(typed.log);
   understand_world(typed, options);
@@ -225,12 +208,16 @@ void understand(const Typed& typed, Options& options) {
   if (typed.policy != "auto" && typed.policy != "knee")
     throw InputError(fmt::format("--policy: '{}' is neither 'auto' nor 'knee'", typed.policy));
   options.control.policy = typed.policy == "knee" ? control::Policy::kKnee : control::Policy::kAuto;
+  if (typed.goal != "steps" && typed.goal != "time")
+    throw InputError(fmt::format("--goal: '{}' is neither 'steps' nor 'time'", typed.goal));
+  options.control.goal = engine::parse_goal(typed.goal);
+  options.inputs.least_worth = control::least_worth(options.control);
+  options.inputs.efficiency.at_end = options.inputs.least_worth > 0;
   const plan::Pins pins = plan::parse_pins(typed.plan, "--plan");
   options.control.candidates = {.pins = pins,
                                 .updates = !typed.gradients_only,
                                 // Plain DDP is a line of its own.
                                 .backend_all_reduce = pins.reduce == plan::AllReduce::kBackend};
-  understand_device(typed, options);
   if (typed.gradients_only && options.control.candidates.pins.kind == plan::Kind::kUpdates) {
     throw InputError("--gradients-only: the plan is pinned to updates");
   }
@@ -288,18 +275,6 @@ plan::World parse_links(const std::string& path) {
                        plan::parse_link(*link, "--links: " + path));
   }
   return world;
-}
-
-bool needs_cpu(const plan::Pins& pins) {
-  return pins.kind == plan::Kind::kUpdates || pins.every || pins.late ||
-         pins.scheme == plan::Scheme::kShared || pins.leader || pins.bcast || pins.segments;
-}
-
-Options on_gpu(Options options) {
-  options.device = Device::kGpu;
-  options.control.candidates.updates = false;
-  options.control.candidates.shared = false;
-  return options;
 }
 
 Options parse_options(int argc, const char* const* argv) {

@@ -13,15 +13,11 @@ namespace pliant::what_if {
 
 enum class Form { kTable, kJson, kCsv };
 
-// Where the parameters are. On a GPU a plan may not be of kind updates, nor of scheme shared.
-enum class Device { kUnknown, kCpu, kGpu };
-
 struct Options {
   model::Inputs inputs = {};  // world, buckets, compute, costs
   control::Options control = {};
   std::optional<RunLog> log = {};  // if there is one, what was not typed came from it
   bool as_logged = false;  // nothing about the model, the ranks or the network was typed beside it
-  Device device = Device::kUnknown;
   bool sweep = false;
   Form form = Form::kTable;
   std::string say = {};  // print this and leave
@@ -29,11 +25,6 @@ struct Options {
 
 // Throws InputError that names the option and what is wrong with it.
 [[nodiscard]] Options parse_options(int argc, const char* const* argv);
-
-// Whether the pins ask for what a GPU cannot have.
-[[nodiscard]] bool needs_cpu(const plan::Pins& pins);
-// The same question about a GPU.
-[[nodiscard]] Options on_gpu(Options options);
 
 // "25.6M": K, M and G are decimal.
 [[nodiscard]] std::size_t parse_count(const std::string& text, const std::string& option);

@@ -116,16 +116,22 @@ json log_json(const RunLog& log, const Advice& advice) {
   return out;
 }
 
-std::string device_text(const Options& options, const std::optional<Advice>& on_gpu) {
-  if (options.device == Device::kGpu) return "For parameters on a GPU.\n";
-  if (!on_gpu) return "For parameters in host memory; a GPU cannot use every plan below.\n";
-  return fmt::format("For parameters in host memory. On a GPU (--device gpu): {}.\n",
-                     verdict(*on_gpu));
+// What a loop with a fixed number of steps should know.
+std::string steps_text(const Advice& advice, const Options& options) {
+  model::EfficiencyOptions at_end = options.inputs.efficiency;
+  at_end.at_end = true;
+  const Prediction& best = advice.best;
+  const double worth =
+      model::efficiency(best.plan, best.updated_fraction, options.inputs.adam, at_end);
+  if (worth >= 1) return "";
+  return fmt::format(
+      "\nTrain {:.3g}x as many steps to end where plain DDP ends; that is {:.2g}x sooner.\n",
+      1 / worth, worth * (advice.plain.step / best.step));
 }
 
-std::string table(const Advice& advice, const Options& options, const std::optional<Advice>& on_gpu,
+std::string table(const Advice& advice, const Options& options,
                   std::optional<BytesPerSecond> break_even) {
-  std::string text = verdict(advice) + "\n" + device_text(options, on_gpu);
+  std::string text = verdict(advice) + "\n";
   if (break_even) {
     text += fmt::format("Plain DDP is within 2 % from {} on{}.\n", pliant::to_string(*break_even),
                         all_equal(options.inputs.world.links)
@@ -144,6 +150,7 @@ std::string table(const Advice& advice, const Options& options, const std::optio
                           .plan = "plan"});
   for (const Prediction& each : advice.schemes) text += text_of(row_of(each, advice, options));
   text += text_of(row_of(advice.plain, advice, options));
+  text += steps_text(advice, options);
   return text +
          fmt::format(
              "\nmemory: what pliant adds on each rank, about.\n"
@@ -180,8 +187,8 @@ std::string verdict(const Advice& advice) {
 }
 
 std::string report(const Options& options, const Advice& advice,
-                   const std::optional<Advice>& on_gpu, std::optional<BytesPerSecond> break_even) {
-  if (options.form == Form::kTable) return table(advice, options, on_gpu, break_even);
+                   std::optional<BytesPerSecond> break_even) {
+  if (options.form == Form::kTable) return table(advice, options, break_even);
   if (options.form == Form::kCsv) {
     std::string text = std::string(kCsvColumns) + "\n";
     for (const Prediction& each : advice.schemes) text += csv_line(each, advice, options);
@@ -195,11 +202,6 @@ std::string report(const Options& options, const Advice& advice,
                    {"schemes", json::array()}};
   document["break_even_bits_per_second"] =
       break_even ? json(bits_per_second(*break_even)) : json(nullptr);
-  document["device"] = options.device == Device::kGpu ? "gpu" : "cpu";
-  if (on_gpu) {
-    document["on_gpu"] = as_json(on_gpu->best, *on_gpu, options);
-    document["on_gpu"]["verdict"] = verdict(*on_gpu);
-  }
   if (options.log) document["log"] = log_json(*options.log, advice);
   for (const Prediction& each : advice.schemes)
     document["schemes"].push_back(as_json(each, advice, options));
@@ -233,12 +235,7 @@ std::string report_sweep(const Options& options, const std::vector<Swept>& rows)
                     pliant::to_string(advice.best.step),
                     range_text(advice.speed_up_range(advice.best)), to_string(advice.best.plan));
   }
-  text +=
-      fmt::format("\nFor parameters {}. speed-up: over plain DDP, with an assumed efficiency.\n",
-                  options.device == Device::kGpu ? "on a GPU"
-                  : options.device == Device::kCpu
-                      ? "in host memory"
-                      : "in host memory; for a GPU, which cannot use every plan, say --device gpu");
+  text += "\nspeed-up: over plain DDP, with an assumed efficiency.\n";
   return text;
 }
 

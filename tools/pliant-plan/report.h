@@ -12,9 +12,7 @@ namespace pliant::what_if {
 // plain DDP is within 2 %".
 [[nodiscard]] std::string verdict(const Advice& advice);
 
-// on_gpu: what a GPU allows, if it is not known where the parameters are.
 [[nodiscard]] std::string report(const Options& options, const Advice& advice,
-                                 const std::optional<Advice>& on_gpu,
                                  std::optional<BytesPerSecond> break_even);
 
 struct Swept {

@@ -86,10 +86,9 @@ class Reader {
     log_.buckets = line.at("buckets").get<std::vector<std::size_t>>();
     log_.adam = line.contains("optimizer") && line["optimizer"] == "adam";
     if (line.contains("options") && line["options"].is_object())
-      log_.on_device = line["options"].value("selector", "native") == "torch";
-    if (log_.ranks < 1 || log_.lanes < 0 || log_.parameters < 1 ||
-        std::ranges::find(log_.buckets, 0U) != log_.buckets.end())
-      throw wrong("world, lanes, parameters and buckets must be above 0");
+      if (log_.ranks < 1 || log_.lanes < 0 || log_.parameters < 1 ||
+          std::ranges::find(log_.buckets, 0U) != log_.buckets.end())
+        throw wrong("world, lanes, parameters and buckets must be above 0");
     try {
       log_.costs = plan::parse_cost_table(line.at("costs").get<std::string>());
     } catch (const InputError& error) {

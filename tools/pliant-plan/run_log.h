@@ -18,7 +18,6 @@ struct RunLog {
   int ranks = 0;
   int lanes = 0;
   bool adam = false;
-  bool on_device = false;  // torch selected the entries, on another device than the CPU
   std::size_t parameters = 0;
   std::vector<std::size_t> buckets =
       {};  // entries of each, in the order in which they become ready

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.hooks import RemovableHandle
 
-from pliant.ddp.loop_observer import CallHook
+from pliant.ddp.loop_observer import CallHook, takes_hooks
 
 log = logging.getLogger("pliant")
 
@@ -36,7 +36,7 @@ class BroadcastTimer:
         self._count = 0
         self._spent = 0.0
         self._handles: list[RemovableHandle] = []
-        if ddp.will_sync_module_buffers():  # type: ignore[no-untyped-call]
+        if takes_hooks(ddp.module) and ddp.will_sync_module_buffers():  # type: ignore[no-untyped-call]
             self._handles = [
                 ddp.register_forward_pre_hook(CallHook(self._enter_ddp)),
                 ddp.module.register_forward_pre_hook(CallHook(self._enter_module)),

@@ -14,8 +14,9 @@ from torch.futures import Future
 
 from pliant import _native
 from pliant.ddp import hook
-from pliant.ddp.device_selector import DeviceSelector
 from pliant.ddp.loss_scale import LossScale
+from pliant.ddp.parameters import Parameters
+from pliant.errors import ContractError
 from pliant.log_once import LogOnce
 
 
@@ -31,22 +32,20 @@ class GradientsDriver:
     """From the engine's start to its end. While a plan of kind updates is in force, buckets pass
     unchanged.
 
-    group: the user's, for sparse gradients. selector: None if gradients are in host memory.
-    updates: None if kind updates is impossible. before_step: called before a step's first bucket is
+    group: the user's, for sparse gradients and for dense ones on a device. updates: None if kind updates is impossible. before_step: called before a step's first bucket is
     exchanged."""
 
     def __init__(
         self,
         engine: _native.Engine,
         group: dist.ProcessGroup,
+        parameters: Parameters,
         *,
         scale: LossScale,
-        selector: DeviceSelector | None,
         updates: LocalTraining | None,
         before_step: Callable[[], None],
     ) -> None:
         self.scale = scale
-        self.selector = selector
         self._engine = engine
         self._group = group
         self._updates = updates
@@ -55,7 +54,8 @@ class GradientsDriver:
         self._in_step = False  # between a step's first bucket and its last
         self._local = False  # the backward under way belongs to a step of kind updates
         self._log_once = LogOnce()
-        if selector is None and not self._alone:
+        self._devices = {id(tensor): tensor.device for tensor in parameters.tensors}
+        if not self._alone:
             engine.watch_gradients()
 
     def on_bucket(self, bucket: GradBucket) -> Future[torch.Tensor]:
@@ -71,17 +71,22 @@ class GradientsDriver:
             assert self._updates is not None
             self._updates.saw_bucket()
             return hook.unchanged(bucket)
-        if self.selector is not None:
+        parameters = bucket.parameters()
+        self._check_device(parameters[0], bucket.buffer())
+        if bucket.buffer().device.type != "cpu":
             self._engine.begin_step()  # from here on the plan is this step's
-            return self.selector.submit(bucket, self._engine.plan, self._engine.submit)
-        return self._engine.submit(bucket.buffer(), bucket.parameters())
+            if self._engine.caller_may_average:
+                work, future = hook.begin_all_reduce(self._group, bucket)
+                self._engine.submit_averaged(parameters, work, bucket.buffer().device)
+                return future
+        return self._engine.submit(bucket.buffer(), parameters)
 
     def look_for_rescaling(self) -> None:
         """Warns if user code rescaled the averaged gradients. Under a sparse plan they are sums of
         several steps, so their norm is not that of one gradient."""
-        if "rescaled" in self._log_once or not self._exchanges_in_host_memory():
+        if "rescaled" in self._log_once or self._alone or self._engine.is_updates:
             return
-        if self._engine.plan.scheme == "dense":
+        if self._engine.plan.density == 1:
             return
         factor = self._engine.rescaled()
         if factor is None or self.scale.explains(factor):
@@ -99,7 +104,12 @@ class GradientsDriver:
         self._local = self._updates is not None and self._updates.trains_locally
         if not self._local:
             self._before_step()
-            self.scale.follow(self._engine, self.selector)
+            self.scale.follow(self._engine)
 
-    def _exchanges_in_host_memory(self) -> bool:
-        return not self._alone and self.selector is None and not self._engine.is_updates
+    def _check_device(self, parameter: torch.Tensor, buffer: torch.Tensor) -> None:
+        device = self._devices.get(id(parameter), parameter.device)
+        if not device == parameter.device == buffer.device:
+            raise ContractError(
+                f"the model was on {device} when pliant was attached, and is on {parameter.device} "
+                "now. Close the averager, move the model, wrap it in DDP anew and attach again."
+            )

@@ -148,14 +148,21 @@ class FirstStep:
 def all_reduce(group: dist.ProcessGroup, bucket: GradBucket) -> Future[torch.Tensor]:
     """The average that DDP computes without a hook, bit for bit: scaled first, then summed, on the
     user's own group, by the thread that DDP calls from."""
+    return begin_all_reduce(group, bucket)[1]
+
+
+def begin_all_reduce(
+    group: dist.ProcessGroup, bucket: GradBucket
+) -> tuple[Future[list[torch.Tensor]], Future[torch.Tensor]]:
+    """The same: the process group's own future, and the one for DDP."""
     buffer = bucket.buffer()
     buffer.mul_(1.0 / dist.get_world_size(group))
-    work = dist.all_reduce(buffer, group=group, async_op=True)
-    assert work is not None
+    started = dist.all_reduce(buffer, group=group, async_op=True)
+    assert started is not None
+    work: Future[list[torch.Tensor]] = started.get_future()
     if buffer.device.type == "cpu":  # a callback of Python's may not outlive the interpreter
-        return _native.completed_with(work.get_future(), buffer)
-    first: Future[torch.Tensor] = work.get_future().then(lambda future: future.value()[0])
-    return first
+        return work, _native.completed_with(work, buffer)
+    return work, work.then(lambda future: future.value()[0])
 
 
 atexit.register(_native.wait_for_completions)

@@ -4,6 +4,7 @@ at which gradients may have been rescaled, and an optimizer that was restored.""
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -62,19 +63,28 @@ class LoopObserver:
             events.optimizer_was_restored()
 
 
-class CallHook:
-    """Hook of a module that calls a function, outside of torch.compile's graphs. A module may be
-    copied or pickled with its hooks; the hook of a copy does nothing."""
+class ModuleHook:
+    """Hook of a module. A module may be copied or pickled with its hooks: in the copy, a function
+    of the standard library that does nothing is in the hook's place. So a file of the model can be
+    loaded without pliant."""
 
-    def __init__(self, function: Callable[..., Any] | None = None) -> None:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+def takes_hooks(module: nn.Module) -> bool:
+    """Whether hooks can be registered: parts that torch.jit has compiled refuse them."""
+    return not isinstance(module, torch.jit.ScriptModule)
+
+
+class CallHook(ModuleHook):
+    """Hook that calls a function, outside of torch.compile's graphs."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
 
     def __call__(self, *arguments: object) -> None:
-        if self._function is not None:
-            _call(self._function, *arguments)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CallHook, ()
+        _call(self._function, *arguments)
 
 
 def not_compiled(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from pliant import _native
-from pliant.ddp.device_selector import DeviceSelector
 
 
 class LossScale:
@@ -18,19 +17,15 @@ class LossScale:
         self._scaler = scaler
         self._clip_norm = clip_norm
 
-    def follow(self, engine: _native.Engine, selector: DeviceSelector | None) -> None:
+    def follow(self, engine: _native.Engine) -> None:
         """Before a step: rescales what the last step left, if the scale has changed."""
         if self._scaler is None:
             return
         scale = float(self._scaler.get_scale())
         if self.value is not None and scale != self.value:
             engine.rescale(scale / self.value)
-            if selector is not None:
-                selector.rescale(scale / self.value)
         self.value = scale
-        if selector is not None:
-            selector.clip_norm = self._clip_norm * scale
-        elif self._clip_norm > 0:
+        if self._clip_norm > 0:
             engine.set_clip_norm(self._clip_norm * scale)
 
     def explains(self, factor: float) -> bool:

@@ -28,6 +28,7 @@ class Owner(Protocol):
     def group(self) -> dist.ProcessGroup: ...
     @property
     def trains_locally(self) -> bool: ...
+    def rule_out_updates(self, why: str) -> None: ...
 
 
 class NewParameters:
@@ -89,17 +90,23 @@ class NewParameters:
     def _refuse_if_not_attached(self, optimizer: Optimizer) -> None:
         """Under updates the steps of attached optimizers are what is exchanged."""
         owner = self._owner()
-        if owner is None or not owner.trains_locally:
+        if owner is None:
             return
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if id(parameter) in self._averaged and parameter.grad is not None:
-                    raise UnsupportedError(
-                        f"{type(optimizer).__name__} steps the model and was not given to "
-                        "pliant.attach(): under updates nobody would average its progress. "
-                        "Call averager.close(), then attach again with it; or use a plan of kind "
-                        "gradients."
-                    )
+        steps_the_model = any(
+            id(parameter) in self._averaged and parameter.grad is not None
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+        )
+        if not steps_the_model:
+            return
+        name = type(optimizer).__name__
+        if owner.trains_locally:
+            raise UnsupportedError(
+                f"{name} steps the model and was not given to pliant.attach(): under updates "
+                "nobody would average its progress. "
+                "Call averager.close(), then attach again with it; or use a plan of kind gradients."
+            )
+        owner.rule_out_updates(f"{name} steps the model and was not given to pliant.attach()")
 
     def _refuse_if_ours(self, optimizer: Optimizer, parameter: torch.Tensor) -> None:
         owner, module = self._owner(), self._module()

@@ -48,7 +48,9 @@ def unflatten(like: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
 
 def flatten(like: torch.Tensor, shaped: torch.Tensor) -> torch.Tensor:
     """The entries of a tensor in the memory order of another one, as a flat float32 tensor."""
-    laid_out = torch.empty_strided(like.shape, _native.layout(like), dtype=torch.float32)
+    laid_out = torch.empty_strided(
+        like.shape, _native.layout(like), dtype=torch.float32, device="cpu"
+    )
     laid_out.copy_(shaped)
     return laid_out.as_strided((like.numel(),), (1,))
 

@@ -85,7 +85,7 @@ def make(group: dist.ProcessGroup, lanes: int, deadline: float, *, updates: bool
 
 def _same_groups(control: Backend, size: int, lanes: int, updates: bool) -> None:
     """Raises unless all ranks make the same groups: a lane that others lack would wait for ever."""
-    mine = torch.tensor([lanes, updates])
+    mine = torch.tensor([lanes, updates], device="cpu")
     every = [torch.empty_like(mine) for _ in range(size)]
     control.allgather([every], [mine]).wait()  # type: ignore[attr-defined]
     for other, theirs in enumerate(every):

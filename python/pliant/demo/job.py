@@ -92,7 +92,7 @@ class Pliant:
     name = PLIANT
 
     def __init__(self, path: Path, ddp: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        self._averager = pliant.attach(ddp, optimizer, plan="auto", log=str(path))
+        self._averager = pliant.attach(ddp, optimizer, plan="auto", goal="time", log=str(path))
         self.note = self._averager.note
         self.phase = self._averager.phase
         self.base = self._averager.on_base

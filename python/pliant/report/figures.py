@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -173,7 +174,7 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
         coding=mean([step.coding for step in timed]),
         dense_step_time=mean([known[step.step].middle for step in both]),
         dense_known=len(both) / len(timed) if timed else 0.0,
-        speed_up=_speed_up(both, known) if 2 * len(both) >= len(timed) else None,
+        speed_up=_speed_up(timed, known),
         plans=shares(steps),
         prediction_error=median(errors) if errors else None,
         predicted_steps=len(errors),
@@ -204,13 +205,19 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
 
 
 def _speed_up(steps: Sequence[Step], dense: dict[int, Range]) -> tuple[float, float] | None:
+    """Over all steps that were timed. Of a step without an estimate, the nearest one counts: the
+    first steps of a run are slow, and leaving them out would flatter it."""
     whole = sum(step.whole or 0.0 for step in steps)
-    if not whole:
+    known = [place for place, step in enumerate(steps) if step.step in dense]
+    if not whole or 2 * len(known) < len(steps):
         return None
-    return (
-        sum(dense[step.step].low for step in steps) / whole,
-        sum(dense[step.step].high for step in steps) / whole,
-    )
+    low = high = 0.0
+    for place in range(len(steps)):
+        at = bisect_left(known, place)
+        nearest = min(known[max(0, at - 1) : at + 1], key=lambda other: abs(other - place))
+        estimate = dense[steps[nearest].step]
+        low, high = low + estimate.low, high + estimate.high
+    return low / whole, high / whole
 
 
 def shares(steps: Sequence[Step]) -> list[PlanShare]:

@@ -11,14 +11,16 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
-from pliant.ddp.loop_observer import not_compiled
+from pliant.ddp.loop_observer import ModuleHook, not_compiled, takes_hooks
 from pliant.errors import ContractError
+from pliant.updates.frames import frame_of, is_running
 from pliant.updates.model_tensors import ModelTensors
 
 
@@ -40,6 +42,7 @@ class BaseViews:
         self._saved: weakref.WeakValueDictionary[int, torch.Tensor] = weakref.WeakValueDictionary()
         self._saving: tuple[weakref.ref[Any], bool] | None = None  # state_dict() under way
         self._open: list[_Swap] | None = None
+        self._forward: FrameType | None = None  # the one for which the base is shown
         self._kept: list[_Shown] = []  # those that are not swapped while the base is shown
         # Buffers that evaluation has written, by id.
         self._written: weakref.WeakValueDictionary[int, torch.Tensor] = (
@@ -49,7 +52,19 @@ class BaseViews:
 
     @property
     def is_open(self) -> bool:
+        self.close_if_interrupted()
         return self._open is not None
+
+    def close_if_interrupted(self) -> None:
+        """Ctrl-C may have ended the forward for which the base is shown, without calling the hook
+        at its end."""
+        if self._forward is None or threading.get_ident() != self._thread:
+            return
+        if not is_running(self._forward):
+            self.close()
+
+    def is_shown_for(self, forward: FrameType | None) -> bool:
+        return forward is not None and self.is_open and self._forward is forward
 
     def check_closed(self, what: str) -> None:
         if self.is_open:
@@ -76,11 +91,12 @@ class BaseViews:
             if opened:
                 self.close()
 
-    def open(self) -> bool:
-        """Returns whether the base is shown now and was not before."""
-        if self._open is not None or threading.get_ident() != self._thread or not self._made():
+    def open(self, forward: FrameType | None = None) -> bool:
+        """Returns whether the base is shown now and was not before. forward: the one for which it
+        is shown, if there is one."""
+        if threading.get_ident() != self._thread or self.is_open or not self._made():
             return False
-        self._open = []
+        self._open, self._forward = [], forward
         for shown in self._copy.values():
             tensor = shown.tensor
             if id(tensor) in self._written or shown.is_constant():
@@ -98,7 +114,7 @@ class BaseViews:
         for swap in self._open:
             if swap.end():
                 self._written[id(swap.shown.tensor)] = swap.shown.tensor
-        self._open = None
+        self._open = self._forward = None
         for shown in self._kept:
             shown.was_evaluated()
         self._kept = []
@@ -107,21 +123,22 @@ class BaseViews:
     @contextmanager
     def show_own(self) -> Iterator[None]:
         """Inside, the model holds this rank's own values, also within `show`."""
-        if self._open is None:
+        if not self.is_open:
             yield
             return
+        forward = self._forward
         self.close()
         try:
             yield
         finally:
-            self.open()
+            self.open(forward)
 
     def are_saved(self, state: Any) -> bool:
         """Whether the base belongs into this result of state_dict(). Asked for every part of the
         model, and found out once."""
         if self._saving is not None and self._saving[0]() is state:
             return self._saving[1]
-        shown = self._open is None and self._made()
+        shown = not self.is_open and self._made()
         with contextlib.suppress(TypeError):  # a plain dict has no weak references
             self._saving = (weakref.ref(state), shown)
         return shown
@@ -207,11 +224,11 @@ class BaseHooks:
 
     def __init__(self, views: BaseViews, modules: Sequence[nn.Module]) -> None:
         self._handles: list[RemovableHandle] = []
-        for module in modules:
+        for module in filter(takes_hooks, modules):
             hook = _Evaluation(views, module)
             self._handles.append(module.register_forward_pre_hook(hook))
-            self._handles.append(module.register_forward_hook(hook.leave, always_call=True))
-        for part in modules[-1].modules():
+            self._handles.append(module.register_forward_hook(_Leaving(hook), always_call=True))
+        for part in filter(takes_hooks, modules[0].modules()):
             saving = _Saving(views, part)
             self._handles.append(part.register_state_dict_post_hook(saving))  # type: ignore[no-untyped-call]
 
@@ -221,36 +238,38 @@ class BaseHooks:
         self._handles.clear()
 
 
-class _Hook:
-    """Hook of one module. A module may be copied or pickled with its hooks; those of the copy do
-    nothing."""
+class _Hook(ModuleHook):
+    """Hook of one module."""
 
-    def __init__(self, views: BaseViews | None = None, module: nn.Module | None = None) -> None:
-        self._views = None if views is None else weakref.ref(views)
-        self._module = None if module is None else weakref.ref(module)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), ()
+    def __init__(self, views: BaseViews, module: nn.Module) -> None:
+        self._views = weakref.ref(views)
+        self._module = weakref.ref(module)
 
     def views_of(self, module: nn.Module) -> BaseViews | None:
-        """None for a copy of the module, or if the views are gone."""
-        if self._views is None or self._module is None or self._module() is not module:
-            return None
-        return self._views()
+        """None for a shallow copy of the module, or if the views are gone."""
+        return self._views() if self._module() is module else None
 
 
 class _Evaluation(_Hook):
-    def __init__(self, views: BaseViews | None = None, module: nn.Module | None = None) -> None:
+    def __init__(self, views: BaseViews, module: nn.Module) -> None:
         super().__init__(views, module)
-        self.depth = 0  # forwards of this module under way for which the base is shown
+        self.forward: FrameType | None = None  # the one for which the base was shown
+        self.depth = 0  # that forward, and those of the same module within it
 
     def __call__(self, module: nn.Module, inputs: object) -> None:
         if not module.training and not torch.is_grad_enabled() and not _is_exporting():
             _open(self, module)
 
-    def leave(self, module: nn.Module, inputs: object, output: object) -> None:
-        if self.depth > 0:
-            _close(self, module)
+
+class _Leaving(ModuleHook):
+    """Hook at the end of a forward that `evaluation` may have begun."""
+
+    def __init__(self, evaluation: _Evaluation) -> None:
+        self._evaluation = evaluation
+
+    def __call__(self, module: nn.Module, inputs: object, output: object) -> None:
+        if self._evaluation.forward is not None:
+            _close(self._evaluation, module)
 
 
 def _is_exporting() -> bool:
@@ -260,17 +279,23 @@ def _is_exporting() -> bool:
 
 @not_compiled
 def _open(hook: _Evaluation, module: nn.Module) -> None:
-    views = hook.views_of(module)
-    if views is not None and (hook.depth > 0 or views.open()):
+    if (views := hook.views_of(module)) is None:
+        return
+    if views.is_shown_for(hook.forward):
         hook.depth += 1
+    elif views.open(forward := frame_of("torch/nn/modules/module.py")):
+        hook.forward, hook.depth = forward, 1
 
 
 @not_compiled
 def _close(hook: _Evaluation, module: nn.Module) -> None:
-    hook.depth -= 1
     views = hook.views_of(module)
-    if views is not None and hook.depth == 0:
-        views.close()
+    is_shown = views is not None and views.is_shown_for(hook.forward)
+    hook.depth = hook.depth - 1 if is_shown else 0
+    if hook.depth == 0:
+        hook.forward = None
+        if views is not None and is_shown:
+            views.close()
 
 
 class _Saving(_Hook):
@@ -280,10 +305,22 @@ class _Saving(_Hook):
         views = self.views_of(module)
         if views is None or not views.are_saved(state):
             return
-        for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+        for name, tensor in _tensors_of(module):
             saved = state.get(prefix + name)
             # Under keep_vars=True the tensors themselves are asked for.
-            if tensor is None or saved is None or saved is tensor:
+            if saved is None or saved is tensor:
                 continue
             if (value := views.value(tensor)) is not None:
                 state[prefix + name] = value
+
+
+def _tensors_of(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Parameters and buffers of one part of the model, and of compiled parts directly below it,
+    which have no hooks of their own."""
+    for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+        if tensor is not None:
+            yield name, tensor
+    for prefix, part in module.named_children():
+        if not takes_hooks(part):
+            for name, tensor in [*part.named_parameters(), *part.named_buffers()]:
+                yield f"{prefix}.{name}", tensor

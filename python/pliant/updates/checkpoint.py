@@ -110,8 +110,14 @@ def reshard(old: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     own_buffers = {
         name: buffers[name]
         if name in buffers
-        else torch.stack([state["own_buffers"][name] for state in old]).amax(0)
+        else torch.stack([state["own_buffers"][name].cpu() for state in old]).amax(0)
         for name in first["own_buffers"]
+    }
+    frozen = {name: None for state in old for name in state.get("own_frozen", {})}
+    own_frozen = {
+        name: _mean([state["own_frozen"][name] for state in old])
+        for name in frozen
+        if all(name in state.get("own_frozen", {}) for state in old)
     }
     common = {
         "own_steps": 0,
@@ -121,6 +127,7 @@ def reshard(old: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "in_flight": [],
         "own_parameters": base,
         "own_buffers": own_buffers,
+        **({"own_frozen": own_frozen} if own_frozen else {}),
         "residual": residual,
     }
     if all("own_optimizers" in state for state in old):
@@ -130,11 +137,15 @@ def reshard(old: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return common
 
 
+def _mean(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.stack([tensor.double() for tensor in tensors]).mean(0).to(tensors[0].dtype)
+
+
 def _mean_beyond(base: torch.Tensor, name: str, old: Sequence[Mapping[str, Any]]) -> torch.Tensor:
     """The mean over ranks of parameters + residual - base, once everything in flight has landed."""
     total = torch.zeros_like(base, dtype=torch.float64)
     for state in old:
-        total += state["own_parameters"][name].double() - base.double()
+        total += state["own_parameters"][name].cpu().double() - base.double()
         if name in state["residual"]:
             total += state["residual"][name]
         for flight in state["in_flight"]:
@@ -170,9 +181,12 @@ def _named(
         if flat.numel() == like.numel():
             named[name] = unflatten(like, flat)
         elif zeros:
-            named[name] = unflatten(like, torch.zeros(like.numel()))
+            named[name] = unflatten(
+                like, torch.zeros(like.numel(), dtype=torch.float32, device="cpu")
+            )
     return named
 
 
 def _flat(likes: Tensors, named: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-    return [flatten(like, named[name]) if name in named else torch.empty(0) for name, like in likes]
+    nothing = torch.empty(0, dtype=torch.float32, device="cpu")
+    return [flatten(like, named[name]) if name in named else nothing for name, like in likes]

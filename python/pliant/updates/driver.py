@@ -55,6 +55,9 @@ _WHILE_SETTLING = (
     "had their scripts ended? To evaluate or save on one rank use on_base()."
 )
 
+_NAMED = 5
+"""Most parameters that a warning names."""
+
 
 class UpdatesDriver:
     """The updates side of one averager. Idle while the plan is of kind gradients."""
@@ -91,6 +94,7 @@ class UpdatesDriver:
             self.optimizers.each,
             weak(self.completed_step),
             lambda: engine.is_updates,
+            weak(self.make_loaded_the_base),
             lambda: engine.lengthening,
             self._clipping,
         )
@@ -100,7 +104,7 @@ class UpdatesDriver:
         )
         stops = [detector.stop, SkippedSteps(self._scaler, detector).stop, forward_hook.remove]
         self._connection = _Connection(engine, side_channel, alone, stops)
-        self._local_state.start(self._ddp.module)
+        self._local_state.start(self._ddp)
         if self.is_active:
             self._take_base("attaching")
 
@@ -132,8 +136,10 @@ class UpdatesDriver:
         if not self._has_base or self._alone:
             return copies_of(parameters.tensors)
         return [
-            parameters.unflatten(position, flat)
-            for position, flat in enumerate(self._engine.base())
+            parameters.unflatten(position, flat).to(tensor.device, tensor.dtype)
+            for position, (tensor, flat) in enumerate(
+                zip(parameters.tensors, self._engine.base(), strict=True)
+            )
         ]
 
     def check_as_trained(self) -> None:
@@ -154,6 +160,7 @@ class UpdatesDriver:
         if not self.is_active:
             return
         self._local_state.restore_if_overwritten()
+        self._views.close_if_interrupted()
         if torch.is_grad_enabled():
             self.make_loaded_the_base()
             self._edits.before_training()
@@ -195,6 +202,8 @@ class UpdatesDriver:
             with self._failure.remember():
                 self._return_to_gradients()
         self._edits.note_trained()
+        if stepped.landed:
+            self._warn_of_frozen()
         self.join.completed_step()
 
     # --- what Averager offers ---
@@ -268,8 +277,9 @@ class UpdatesDriver:
             self._side_channel.agree(self.tensors.all(), "rebasing")
 
     def make_loaded_the_base(self) -> None:
-        """Collective if user code has loaded other parameters than the base: rank 0's become the
-        base. A rank that has not loaded any does not take part."""
+        """Before a training forward and before a step. Collective if user code has loaded other
+        parameters than the base: rank 0's become the base. A rank that has not loaded any does not
+        take part."""
         if not self._exchanges or not self._local_state.was_loaded:
             return
         if self._local_state.restored_own(self._agreed()):
@@ -301,6 +311,7 @@ class UpdatesDriver:
         self._has_base = self.is_active and checkpoint.is_updates(saved)
         self._views.base_changed()
         self._local_state.note_layout()
+        self.tensors.frozen.note()
         self._local_state.load_state_dict(saved)
         self._edits.note_trained()
         if self._exchanges:
@@ -354,6 +365,7 @@ class UpdatesDriver:
         self._engine.rebase(*self.tensors.pair())
         self._local_state.became_base()
         self._has_base = True
+        self.tensors.frozen.note()
         self._edits.note_trained()
         self._views.base_changed()
         self._warn_of_what_is_not_exchanged()
@@ -385,7 +397,10 @@ class UpdatesDriver:
     def _agreed(self) -> list[torch.Tensor]:
         """Copies of what all ranks agree on, in the shapes of all tensors."""
         agreed = zip(self.tensors.buffers.tensors(), self._engine.agreed_buffers(), strict=True)
-        return [*self.base(), *(unflatten(tensor, flat) for tensor, flat in agreed)]
+        return [
+            *self.base(),
+            *(unflatten(tensor, flat).to(tensor.device) for tensor, flat in agreed),
+        ]
 
     def _check_all_loaded(self) -> None:
         """Collective: raises if some ranks loaded other parameters than the base and some did
@@ -419,7 +434,7 @@ class UpdatesDriver:
         """Collective."""
         self.optimizers.forget_positions()
         if self.is_active:
-            self._equalizer.counters(self._side_channel)
+            self._equalizer.settled(self._side_channel)
         else:
             self._return_to_gradients()
 
@@ -447,6 +462,18 @@ class UpdatesDriver:
                 "left",
                 "buffers that are not dense float32 tensors stay as they are on each rank: "
                 + ", ".join(left),
+            )
+
+    def _warn_of_frozen(self) -> None:
+        if "frozen" in self._log_once or self._side_channel.rank != 0:
+            return
+        if changed := self.tensors.frozen.changed():
+            more = f" and {len(changed) - _NAMED} more" if len(changed) > _NAMED else ""
+            self._log_once.warning(
+                "frozen",
+                "parameters without gradients change (a momentum encoder?): while ranks train "
+                "locally each has its own, and ranks average them when they settle. "
+                "plan='gradients' keeps them identical: " + ", ".join(changed[:_NAMED]) + more,
             )
 
 

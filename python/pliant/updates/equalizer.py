@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Equalizer of state that differs between ranks under updates: counters when ranks settle, and
-buffers, optimizers and the loss scale when training returns to gradients."""
+"""Equalizer of state that differs between ranks under updates: counters and frozen parameters when
+ranks settle, and buffers, optimizers and the loss scale when training returns to gradients."""
 
 from __future__ import annotations
 
@@ -22,19 +22,21 @@ class Equalizer:
         self._optimizers = optimizers
         self._scale = _CommonScale(scaler)
 
-    def counters(self, side_channel: SideChannel) -> None:
-        """Counters of the model that differ take the largest value of all ranks."""
+    def settled(self, side_channel: SideChannel) -> None:
+        """Counters of the model that differ take the largest value of all ranks, frozen parameters
+        the mean."""
         what = "settling: the model's counters"
         if (counts := self._tensors.buffers.counts()) and (
             different := side_channel.differing(counts, what)
         ):
             side_channel.reduce(different, "maximum", what)
+        self._tensors.frozen.average(side_channel)
 
     def everything(self, side_channel: SideChannel) -> None:
         """After the engine has left updates: the parameters are equal already."""
         buffers = self._tensors.buffers.tensors()
         side_channel.agree(buffers, "changing to gradients: the model's buffers")
-        self.counters(side_channel)
+        self.settled(side_channel)
         merge_optimizers.merge(self._optimizers, self._tensors.parameters, side_channel)
         self._scale.agree(side_channel)
 
@@ -55,7 +57,9 @@ class _CommonScale:
         state = self._scaler.state_dict() if self._scaler is not None else {}
         if not state:
             return
-        least = torch.tensor([state["scale"], float(state["_growth_tracker"])], dtype=torch.float64)
+        least = torch.tensor(
+            [state["scale"], float(state["_growth_tracker"])], dtype=torch.float64, device="cpu"
+        )
         side_channel.reduce([least], "minimum", "changing to gradients: the loss scale")
         scale, growth = float(least[0]), int(least[1])
         self._agreed = {**state, "scale": scale, "_growth_tracker": growth}

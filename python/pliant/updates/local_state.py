@@ -15,13 +15,18 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from pliant.ddp.loop_observer import ModuleHook, takes_hooks
 from pliant.errors import ContractError, DisagreementError
+from pliant.log_once import LogOnce
 from pliant.side_channel import SideChannel
 from pliant.updates.buffers import Place
+from pliant.updates.frames import calls_file
 from pliant.updates.model_tensors import ModelTensors, copies_of, write
 from pliant.updates.optimizers import Optimizers
 
 log = logging.getLogger("pliant")
+
+_DISTRIBUTED_CHECKPOINT = "torch/distributed/checkpoint/state_dict.py"
 
 
 class LocalState:
@@ -38,16 +43,20 @@ class LocalState:
         self._own: list[torch.Tensor] | None = None  # before user code loaded other parameters
         self._overwritten = False
         self._strides: list[tuple[int, ...]] = []  # when the base was taken
+        self._devices: list[torch.device] = []
         self._handles: list[RemovableHandle] = []
+        self._log_once = LogOnce()
 
     def start(self, module: nn.Module) -> None:
         before, after = _LoadNotice(self.module_will_load), _LoadNotice(self.module_was_loaded)
-        for part in module.modules():
+        for part in filter(takes_hooks, module.modules()):
             self._handles.append(part.register_load_state_dict_pre_hook(before))  # type: ignore[no-untyped-call]
             self._handles.append(part.register_load_state_dict_post_hook(after))  # type: ignore[no-untyped-call]
         for optimizer in self._optimizers.each:
-            hook = optimizer.register_load_state_dict_post_hook(self._optimizer_loaded)
-            self._handles.append(hook)
+            self._handles.append(
+                optimizer.register_load_state_dict_post_hook(self._optimizer_loaded)
+            )
+            self._handles.append(optimizer.register_state_dict_pre_hook(self._optimizer_is_saved))
 
     def stop(self) -> None:
         for handle in self._handles:
@@ -64,6 +73,8 @@ class LocalState:
             saved["own_buffers"] = {
                 place.name: place.tensor().detach().clone() for place in self._places()
             }
+            if own_frozen := self._tensors.frozen.state_dict():
+                saved["own_frozen"] = own_frozen
         if optimizers:
             saved["own_optimizers"] = self._optimizers.state_dicts()
         return saved
@@ -96,6 +107,7 @@ class LocalState:
     def note_layout(self) -> None:
         self._tensors.buffers.note_layout()
         self._strides = self._tensors.strides()
+        self._devices = [tensor.device for tensor in self._tensors.parameters.tensors]
 
     def forget(self) -> None:
         self._restored = self._own = None
@@ -132,6 +144,18 @@ class LocalState:
                 "no training forward has followed, which would make them the base. "
                 "Call averager.rebase() on every rank first."
             )
+        for name, tensor, device in zip(
+            self._tensors.parameters.names,
+            self._tensors.parameters.tensors,
+            self._devices,
+            strict=True,
+        ):
+            if tensor.device != device:
+                raise ContractError(
+                    f"parameter {name} was on {device} when the base was taken, and is on "
+                    f"{tensor.device} now. Move the model back, or close the averager, wrap the "
+                    "model in DDP anew and attach again."
+                )
         if self._strides != self._tensors.strides():
             raise ContractError(
                 "the model's memory format was changed (channels_last?) after pliant.attach(): "
@@ -161,6 +185,16 @@ class LocalState:
         if not self._writing:
             self._overwritten = True
 
+    def _optimizer_is_saved(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._has_base() and calls_file(_DISTRIBUTED_CHECKPOINT):
+            self._log_once.warning(
+                "distributed checkpoint",
+                "torch.distributed.checkpoint saves each tensor from one rank only, and under "
+                "updates the optimizer's state is each rank's own: loading it would mix states "
+                "that do not fit together. Save averager.state_dict() of each rank too, and load "
+                "it (docs/updates.md).",
+            )
+
     def _write(self) -> None:
         assert self._restored is not None
         self._writing = True
@@ -174,6 +208,7 @@ class LocalState:
                 for place in self._places():
                     if place.name in own:
                         place.tensor().copy_(own[place.name])
+                self._tensors.frozen.load_state_dict(self._restored.get("own_frozen", {}))
             if self._restored.get("own_optimizers"):
                 self._optimizers.load_state_dicts(self._restored["own_optimizers"])
         finally:
@@ -191,16 +226,12 @@ def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     )
 
 
-class _LoadNotice:
-    """Hook around load_state_dict() of a module, which calls a method. A module may be copied or
-    pickled with its hooks; the hook of a copy does nothing."""
+class _LoadNotice(ModuleHook):
+    """Hook around load_state_dict() of a module, which calls a method."""
 
-    def __init__(self, method: Callable[[], None] | None = None) -> None:
-        self._method = None if method is None else weakref.WeakMethod(method)
+    def __init__(self, method: Callable[[], None]) -> None:
+        self._method = weakref.WeakMethod(method)
 
     def __call__(self, *arguments: object) -> None:
-        if self._method is not None and (method := self._method()) is not None:
+        if (method := self._method()) is not None:
             method()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _LoadNotice, ()

@@ -67,7 +67,7 @@ def merge(optimizers: Optimizers, parameters: Parameters, side_channel: SideChan
             state[key] = (
                 torch.zeros_like(like, dtype=agreed)
                 if list(like.shape) == shape
-                else torch.zeros(shape, dtype=agreed)
+                else torch.zeros(shape, dtype=agreed, device="cpu")
             )
         tensor = state[key]
         (maxima if _takes_largest(key, tensor, counters[place]) else means).append(tensor)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tensors of one model that exchanges of kind updates read and write: parameters and travelling
-buffers."""
+"""Tensors of one model that exchanges of kind updates read and write, parameters and travelling
+buffers, and its frozen parameters."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 
 from pliant.ddp.parameters import Parameters
 from pliant.updates.buffers import Buffers
+from pliant.updates.frozen import FrozenParameters
 
 Pair = tuple[list[torch.Tensor], list[torch.Tensor]]
 """Parameters and buffers, as the engine takes them."""
@@ -22,6 +23,7 @@ class ModelTensors:
 
     parameters: Parameters
     buffers: Buffers
+    frozen: FrozenParameters
 
     def pair(self) -> Pair:
         return self.parameters.tensors, self.buffers.tensors()

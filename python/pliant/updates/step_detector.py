@@ -5,7 +5,6 @@ It uses the public hooks of optimizers."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
@@ -16,19 +15,21 @@ from torch.utils.hooks import RemovableHandle
 from pliant.ddp.loop_observer import not_compiled
 from pliant.errors import UnsupportedError
 from pliant.updates.clipping import Clipping
+from pliant.updates.frames import frame_of, is_running
 from pliant.updates.step_scale import StepScale
 
 
 class StepDetector:
     """Calls `completed` after the last optimizer of a step. `needs_all_gradients`: whether a step
-    inside backward is an error. `scale`: the factor on the learning rates of Adam. `clipping`: of
-    the gradients that a step uses."""
+    inside backward is an error. `begins`: called before an optimizer steps. `scale`: the factor on
+    the learning rates of Adam. `clipping`: of the gradients that a step uses."""
 
     def __init__(
         self,
         optimizers: Sequence[torch.optim.Optimizer],
         completed: Callable[[], object],
         needs_all_gradients: Callable[[], bool],
+        begins: Callable[[], object],
         scale: Callable[[], float],
         clipping: Clipping,
     ) -> None:
@@ -37,13 +38,13 @@ class StepDetector:
         self._steps = 0
         self._counts = [0] * len(optimizers)
         self._handles: list[RemovableHandle] = []
-        step_scale = StepScale(optimizers, scale)
+        self._scale = StepScale(optimizers, scale)
 
         def stepped(place: int) -> Callable[[], None]:
             return lambda: self._one_stepped(place)
 
         for place, optimizer in enumerate(optimizers):
-            nested = NestedStep(optimizer, stepped(place), needs_all_gradients, step_scale)
+            nested = NestedStep(optimizer, begins, stepped(place), needs_all_gradients, self._scale)
             self._handles.append(optimizer.register_step_pre_hook(not_compiled(nested.before)))
             self._handles.append(
                 optimizer.register_step_pre_hook(not_compiled(clipping.before_step))
@@ -54,6 +55,7 @@ class StepDetector:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self._scale.stop()
 
     def count(self, optimizer: torch.optim.Optimizer) -> int | None:
         """The steps of one optimizer so far; None if it is not one of this averager's."""
@@ -78,11 +80,13 @@ class NestedStep:
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
+        begins: Callable[[], object],
         stepped: Callable[[], None],
         needs_all_gradients: Callable[[], bool],
         scale: StepScale,
     ) -> None:
         self._name = type(optimizer).__name__
+        self._begins = begins
         self._stepped = stepped
         self._needs_all_gradients = needs_all_gradients
         self._scale = scale
@@ -96,10 +100,11 @@ class NestedStep:
                 "all gradients. "
                 "Call it after backward, or use a plan of kind gradients."
             )
-        if self._depth > 0 and not _is_running(self._outermost):
+        if self._depth > 0 and not is_running(self._outermost):
             self._depth = 0  # the last step ended by an exception
         if self._depth == 0:
-            self._outermost = _frame_of_step()
+            self._outermost = frame_of("torch/optim/optimizer.py")
+            self._begins()
             self._scale.begin(optimizer)
         self._depth += 1
 
@@ -109,20 +114,6 @@ class NestedStep:
             self._outermost = None
             self._scale.end(optimizer)
             self._stepped()
-
-
-def _frame_of_step() -> FrameType | None:
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and not frame.f_code.co_filename.endswith("torch/optim/optimizer.py"):
-        frame = frame.f_back
-    return frame
-
-
-def _is_running(wanted: FrameType | None) -> bool:
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and frame is not wanted:
-        frame = frame.f_back
-    return frame is not None
 
 
 def _inside_backward() -> bool:

@@ -33,6 +33,11 @@ class StepScale:
         if (rates := self._kept.pop(id(optimizer), None)) is not None:
             rates.restore()
 
+    def stop(self) -> None:
+        """Restores rates of steps that ended by an exception."""
+        while self._kept:
+            self._kept.popitem()[1].restore()
+
 
 class _Rates:
     """Learning rates of parameter groups, multiplied by `factor` until restore()."""

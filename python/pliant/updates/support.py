@@ -15,6 +15,7 @@ from pliant.errors import UnsupportedError
 from pliant.options import Options, pins_updates
 from pliant.updates.buffers import Buffers
 from pliant.updates.driver import UpdatesDriver
+from pliant.updates.frozen import FrozenParameters
 from pliant.updates.model_tensors import ModelTensors
 from pliant.updates.optimizers import Optimizers, divides_by_second_moment
 
@@ -60,5 +61,6 @@ def support_for(
     if objection is not None:
         return UpdatesSupport(None, objection, adam)
     buffers = Buffers(ddp.module, ignored) if options.buffers else Buffers()
-    driver = UpdatesDriver(ddp, ModelTensors(parameters, buffers), optimizers, options)
+    frozen = FrozenParameters(ddp.module, parameters, ignored)
+    driver = UpdatesDriver(ddp, ModelTensors(parameters, buffers, frozen), optimizers, options)
     return UpdatesSupport(driver, "", adam)

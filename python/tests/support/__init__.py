@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Helpers of the tests: ranks to run on, models to train, run logs made up, a browser."""
+"""Helpers of the tests: ranks to run on, models to train, run logs made up, reports, a browser."""

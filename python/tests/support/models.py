@@ -84,7 +84,8 @@ def ddp(model: nn.Module, **options: object) -> DistributedDataParallel:
 
 
 def flat(model: nn.Module) -> torch.Tensor:
-    return torch.cat([parameter.detach().float().flatten() for parameter in model.parameters()])
+    """In host memory, wherever the model is."""
+    return torch.cat([each.detach().float().flatten().cpu() for each in model.parameters()])
 
 
 def alike_on_all_ranks(tensor: torch.Tensor, group: object = None) -> bool:

@@ -12,6 +12,7 @@ from support import models
 
 SOME = "updates every=2 late=1 union density=10% values=f32"
 DENSE = "updates every=1 late=0 dense"
+OWN = "updates every=3 late=1 union density=10% values=f32"  # ranks differ after any step
 
 
 def begin(
@@ -23,7 +24,7 @@ def begin(
 
 
 def flat_base(averager: pliant.Averager) -> torch.Tensor:
-    return torch.cat([tensor.flatten() for tensor in averager.base().values()])
+    return torch.cat([tensor.flatten().cpu() for tensor in averager.base().values()])
 
 
 def mean_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -36,7 +37,7 @@ def residual_of(averager: pliant.Averager) -> torch.Tensor:
     state = averager.state_dict(parameters=False, optimizers=False)
     return torch.cat(
         [
-            state["residual"].get(name, torch.zeros(shape)).flatten()
+            state["residual"].get(name, torch.zeros(shape)).flatten().cpu()
             for name, shape in state["parameters"].items()
         ]
     )
@@ -48,7 +49,8 @@ def in_flight_of(averager: pliant.Averager) -> torch.Tensor:
     return torch.cat(
         [
             sum(
-                (flight["own_part"][name] for flight in state["in_flight"]), torch.zeros(shape)
+                (flight["own_part"][name].cpu() for flight in state["in_flight"]),
+                torch.zeros(shape, device="cpu"),
             ).flatten()
             for name, shape in state["parameters"].items()
         ]
@@ -69,3 +71,16 @@ class Progress:
 
     def _compare(self, *_: object) -> None:
         self.by_the_last_step = models.flat(self._model) - self._before
+
+
+def flat_state(state: dict[str, torch.Tensor]) -> torch.Tensor:
+    return torch.cat([value.flatten() for value in state.values() if value.dtype == torch.float32])
+
+
+def outputs(model: nn.Module, batch: int = 0) -> torch.Tensor:
+    was = model.training
+    model.eval()
+    with torch.no_grad():
+        result: torch.Tensor = model(models.batch(0, batch)[0])
+    model.train(was)
+    return result

@@ -12,6 +12,9 @@ Functions are found by module and name, so they must be at the top of a test fil
 returns comes back, by rank; what it raises ends the test with its traceback. A rank that crashes or
 hangs on its way out, after it has returned, fails the test too.
 
+With PLIANT_TEST_DEVICE=late in the environment everything that a rank makes is on the late device
+(support/late_backend.py), and its process group has the backend for it.
+
 Ranks are forked from a server that has imported torch: that takes seconds of every process that
 does it by itself. They end as a script ends, with everything that runs at exit."""
 
@@ -36,6 +39,7 @@ from unittest import mock
 
 import pytest
 
+DEVICE = "PLIANT_TEST_DEVICE"
 WATCHDOG_SECONDS = 240.0
 LEAVING_SECONDS = 60.0  # from a rank's last word to its end: far more than it takes
 
@@ -89,9 +93,15 @@ def _rank_main(
 
         torch.set_num_threads(1)
         torch.manual_seed(0)
+        backend = "gloo"
+        if os.environ.get(DEVICE) == "late":
+            importlib.import_module("support.late_backend")
+            importlib.import_module("late_device").set_delays(seed=rank + 1, most=60, period=8)
+            torch.set_default_device("late")
+            backend = "cpu:gloo,late:staged"
         if group:
-            dist.init_process_group("gloo")
-        value = function(rank, size, *arguments)
+            dist.init_process_group(backend)
+        value = _on_host(function(rank, size, *arguments))
         if group and farewell:
             dist.barrier()
             dist.destroy_process_group()
@@ -109,6 +119,17 @@ def _rank_main(
     os._exit = sys.exit  # type: ignore[assignment]
     process: Any = multiprocessing.current_process()
     process._target, process._args = None, ()
+
+
+def _on_host(value: Any) -> Any:
+    """What a rank returns must be readable by another process."""
+    if hasattr(value, "cpu"):
+        return value.cpu()
+    if isinstance(value, (list, tuple)):
+        return type(value)(_on_host(each) for each in value)
+    if isinstance(value, dict):
+        return {key: _on_host(each) for key, each in value.items()}
+    return value
 
 
 def run(
