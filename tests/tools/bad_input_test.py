@@ -96,6 +96,9 @@ ROWS = [
     row("pliant", "doctor --link 100mbps,1ms", "--link: '100mbps'", "100mbit"),
     row("pliant", "doctor --link 100,1ms", "--link: '100' has no unit"),
     row("pliant", "doctor --link 1gbit,0ms", "--link: '0ms' must be above 0"),
+    row("pliant", "doctor --device", "--device"),
+    row("pliant", "doctor --device gpu", "--device: 'gpu' is no device of this PyTorch"),
+    row("pliant", "doctor --device cuda:99", "cuda:99 is not here", status=MISSING),
     # pliant-plan: what is typed
     row("plan", "", "--ranks: it is needed"),
     row("plan", PLAN + " --params 25.6MB", "--params"),
