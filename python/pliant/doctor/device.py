@@ -10,7 +10,7 @@ from typing import Any
 
 from pliant.doctor import training
 from pliant.doctor.findings import Finding, State
-from pliant.tools.formatting import duration, size
+from pliant.tools.formatting import count, duration, size
 
 _SECONDS = 600.0
 """The trial takes a minute or two where nothing else runs."""
@@ -34,6 +34,10 @@ def check(device: str) -> list[Finding]:
         )
     if "device_missing" in facts:
         raise NoDeviceError(f"{device} is not here: {facts['device_missing']}", is_unknown=False)
+    return of_facts(device, facts)
+
+
+def of_facts(device: str, facts: dict[str, Any]) -> list[Finding]:
     found = training.of_installation(facts)
     if "binding" not in facts:
         return found
@@ -91,13 +95,14 @@ def _results(area: str, facts: Mapping[str, Any]) -> list[Finding]:
     differing: dict[str, int] = facts.get("differing", {})
     found = []
     for name, begin in _RESULTS.items():
-        plans = {plan: count for plan, count in differing.items() if plan.startswith(begin)}
-        wrong = [f"'{plan}' ({count} entries)" for plan, count in plans.items() if count > 0]
+        plans = {plan: entries for plan, entries in differing.items() if plan.startswith(begin)}
+        wrong = [f"'{plan}' ({entries} entries)" for plan, entries in plans.items() if entries > 0]
         if wrong:
-            text = f"{len(wrong)} of {len(plans)} plans differ from host memory: "
+            verb = "differs" if len(wrong) == 1 else "differ"
+            text = f"{len(wrong)} of {count(len(plans), 'plan')} {verb} from host memory: "
             found.append(Finding(area, name, State.BROKEN, text + ", ".join(wrong), _REPORT))
         elif plans:
-            text = f"{len(plans)} plans, each with the bits of host memory"
+            text = f"{count(len(plans), 'plan')}, with the bits of host memory"
             if name == "order":
                 text = f"{text}, behind work that keeps the device busy"
             found.append(Finding(area, name, State.OK, text))
