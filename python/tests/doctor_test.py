@@ -187,7 +187,7 @@ def test_wrong_results_are_said() -> None:
     facts = {
         "torch": "2", "threads": 1, "backends": {"gloo": True}, "binding": "1", "compiler": "c",
         "build_type": "Release", "built_for": "2", "simd": ["AVX2"], "tried": True,
-        "device0": "x:0", "device1": "x:1", "group": "xccl", "host_bytes": 8.5,
+        "device0": "x:0", "device1": "x:1", "group": "xccl", "host_bytes": 8.5, "host_plan": "p",
         "differing": {"gradients dense": 0, "updates every=1 late=0 dense": 17},
     }  # fmt: skip
     findings = device.of_facts("x", facts)

@@ -112,7 +112,10 @@ def _results(area: str, facts: Mapping[str, Any]) -> list[Finding]:
 def _memory(area: str, facts: Mapping[str, Any]) -> list[Finding]:
     words = []
     if "host_bytes" in facts:
-        words.append(f"{facts['host_bytes']:.3g} bytes of the host for each parameter")
+        words.append(
+            f"{facts['host_bytes']:.3g} bytes of the host for each parameter under "
+            f"'{facts['host_plan']}'"
+        )
     if "device_bytes" in facts:
         plain, ours = facts["device_bytes"]
         words.append(f"on the device at most {size(ours)}, with plain DDP {size(plain)}")

@@ -35,7 +35,8 @@ PLANS = (
     "updates every=2 late=0 shared/star density=10%",
     "updates every=2 late=2 srs density=10% values=int8",
 )
-ORDERED = (PLANS[2], PLANS[7])
+_SPARSE_UPDATES = PLANS[7]
+_ORDERED = (PLANS[2], _SPARSE_UPDATES)
 """Plans that are tried again with a device that is busy."""
 
 _SHAPES = ((300_000,), (513, 65), (7,), (64, 64))
@@ -131,14 +132,16 @@ def compare(rank: int, device: torch.device, facts: Facts) -> None:
     for plan in PLANS:
         expected = train(rank, torch.device("cpu"), plan, lambda: None)
         for before, key in ((None, plan), (busy, f"busy: {plan}")):
-            if before is not None and (plan not in ORDERED or device.type == "cpu"):
+            if before is not None and (plan not in _ORDERED or device.type == "cpu"):
                 continue
             result = train(rank, device, plan, before or (lambda: None))
             wrong = result.parameters.view(torch.int32) != expected.parameters.view(torch.int32)
             count = wrong.sum().reshape(1)
             dist.all_reduce(count)
             differing[key] = int(count)
-        facts.add(differing=differing, host_bytes=result.memory)
+        facts.add(differing=differing)
+        if plan == _SPARSE_UPDATES:
+            facts.add(host_bytes=result.memory, host_plan=plan)
 
 
 class _Load:
@@ -158,7 +161,7 @@ def look_at_memory(rank: int, device: torch.device, facts: Facts) -> None:
         return
     module = torch.get_device_module(device)
     peaks = []
-    for plan in (None, PLANS[7]):
+    for plan in (None, _SPARSE_UPDATES):
         try:
             module.reset_peak_memory_stats(device)
         except (AttributeError, RuntimeError):
