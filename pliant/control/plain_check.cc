@@ -7,12 +7,17 @@
 namespace pliant::control {
 namespace {
 
-// Plain DDP is timed unless it is predicted to take half as long again: predictions on hosts with
-// busy processors were off by up to that much.
-constexpr double kWorthTiming = 1.5;
+// Plain DDP is timed at once if it is predicted to take at most half as long again, and never if it
+// is predicted to take more than four times as long. In between it is timed when the few steps that
+// show the difference cost at most 3 % of the training so far. On hosts with busy processors
+// predictions were off by a factor of 3.
+constexpr double kAtOnce = 1.5;
+constexpr double kNever = 4;
+constexpr double kMostCost = 0.03;
 // A check ends early if plain steps take this much longer.
 constexpr double kTooLong = 2;
 constexpr int kRoundsToTell = 2;
+constexpr int kRoundsUntilSeen = 2;  // records come two rounds later
 // At most 9 of 1,000 steps are plain ones for the sake of checks, and later fewer.
 constexpr std::int64_t kLongestPeriod = 16'000;
 // Steps until an unpromising check is considered again: the network may have become faster.
@@ -33,7 +38,9 @@ bool PlainCheck::worthwhile(const plan::Plan& in_force, const Evaluation& evalua
   const model::Prediction* plain = evaluation.plain();
   if (plain == nullptr || !inputs.seen) return false;
   const double speed = evaluation.predict(in_force).counted / inputs.seen->step.value;
-  return plain->speed() * kWorthTiming > speed;
+  const double ratio = speed / plain->speed();
+  const double lost = (kRoundsToTell + kRoundsUntilSeen) * (ratio - 1);
+  return ratio < kAtOnce || (ratio < kNever && lost < kMostCost * static_cast<double>(inputs.step));
 }
 
 void PlainCheck::begin(const plan::Plan& in_force, const Inputs& inputs) {
