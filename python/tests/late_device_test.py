@@ -17,24 +17,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from pliant.doctor.device_trial import PLANS
 from support import models, world
 from support.on_late_device import leave, on_device, train
 
-GRADIENTS = [
-    "gradients dense",
-    "gradients dense values=f16",
-    "gradients union density=5%",
-    "gradients shared/star density=5% values=f16",
-    "gradients shared/var density=10% fuse=all",
-    "gradients srs density=5% values=int8 indices=rice",
-]
-UPDATES = [
-    "updates every=1 late=0 dense",
-    "updates every=2 late=1 union density=10% values=int4 indices=rice",
-    "updates every=1 late=0 union density=1% values=f32",
-    "updates every=2 late=0 shared/star density=10%",
-    "updates every=2 late=2 srs density=10% values=int8",
-]
+GRADIENTS = [plan for plan in PLANS if plan.startswith("gradients")]
+UPDATES = [plan for plan in PLANS if plan.startswith("updates")]
 
 
 # --- the device itself ---
