@@ -139,7 +139,7 @@ def two_devices(rank: int, size: int, plans: list[str]) -> None:
 def test_parameters_on_two_devices_of_one_rank() -> None:
     plans = [
         "gradients dense",
-        "gradients union density=10%",
+        "gradients union density=10% fuse=all",  # DDP's buckets are of one device each
         "updates every=1 late=0 dense",
         "updates every=2 late=1 union density=10%",
     ]
