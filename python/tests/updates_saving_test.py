@@ -84,6 +84,7 @@ assert outputs.requires_grad and torch.compile(model, backend="eager")(torch.one
 """
 
 
+@pytest.mark.host  # the process that loads it has no late device
 @on_ranks(2)
 def test_a_file_of_the_whole_model_is_loaded_without_pliant(rank: int) -> None:
     model, optimizer, averager = begin(OWN, models.conv)

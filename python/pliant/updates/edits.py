@@ -28,6 +28,7 @@ class Edits:
     def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
         self._parameters = parameters[:: 1 + len(parameters) // _TENSORS]
         self._trained: torch.Tensor | None = None
+        self._dtype: torch.dtype | None = None  # of the first parameter, as training left it
         self._are_training: torch.Tensor | None = None  # a boolean; None before the first forward
 
     @property
@@ -40,6 +41,7 @@ class Edits:
 
     def note_trained(self) -> None:
         self._trained = _native.sample(self._parameters)
+        self._dtype = self._parameters[0].dtype
 
     def before_training(self) -> None:
         if (differ := self._differ()) is not None:
@@ -48,8 +50,8 @@ class Edits:
 
     def _differ(self) -> torch.Tensor | None:
         """A boolean; None if nothing is known of what training left."""
-        if self._trained is None:
-            return None
+        if self._trained is None or self._parameters[0].dtype != self._dtype:
+            return None  # model.bfloat16() rounds what training left, and puts nothing else there
         now = _native.sample(self._parameters)
         if now.shape != self._trained.shape or now.device != self._trained.device:
             return None
