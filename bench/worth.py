@@ -23,6 +23,7 @@ sys.path.insert(0, str(figures.ROOT / "build" / "release" / "python"))
 
 import torch  # noqa: E402
 from evidence.jobs import JOBS, Transformer, evaluate  # noqa: E402
+from evidence.judge import steps_to  # noqa: E402
 from torch import nn  # noqa: E402
 
 WORKERS = 4
@@ -226,15 +227,6 @@ def evaluate_in_training_mode(worker: Worker) -> float:
         inputs, answers = (part[: worker.job.tested] for part in worker.job.load("test"))
         return float(worker.job.loss(worker.model(inputs), answers))
     return evaluate(worker.job, worker.model)[0]
-
-
-def steps_to(loss: float, curve: list[tuple[int, float]]) -> float:
-    """Plain DDP's steps to this loss: between two of its lengths, or beyond the last ones."""
-    pairs = list(zip(curve, curve[1:], strict=False))
-    for (steps, high), (more, low) in pairs:
-        if loss >= low or (steps, high) == pairs[-1][0]:
-            return steps + (more - steps) * (high - loss) / max(high - low, 1e-9)
-    raise AssertionError("a curve has two points")
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import figures
-from evidence import kept, picture, tables
+from evidence import kept, picture, tables, unseen
 from evidence.judge import Judge
 from evidence.networks import GBIT, NETWORKS
 from evidence.picture import Range
@@ -58,6 +58,7 @@ def write(
     records: Records,
     found: Sequence[figures.Figure],
     missed: Sequence[str],
+    others: unseen.Records,
 ) -> list[str]:
     """Returns the names of the files that it wrote, relative to `docs`."""
     charts = _charts(records)
@@ -65,7 +66,7 @@ def write(
     files["results/methods.csv"] = tables.methods(records)
     files["results/plans.csv"] = tables.plans(records)
     files["results/published_table.csv"] = tables.published_table()
-    files["results.md"] = _page(charts, wanted, records, found, missed)
+    files["results.md"] = _page(charts, wanted, records, found, missed, others)
     for name, text in files.items():
         (docs / name).parent.mkdir(parents=True, exist_ok=True)
         (docs / name).write_text(text)
@@ -78,6 +79,7 @@ def _page(
     records: Records,
     found: Sequence[figures.Figure],
     missed: Sequence[str],
+    others: unseen.Records,
 ) -> str:
     by_name = {figure.name: figure for figure in found}
     parts = [
@@ -89,6 +91,7 @@ def _page(
             f"![{caption.partition('.')[0]}](images/{name}.svg)\n\n**Figure {i}.** {caption}\n"
             for i, (name, (_, caption)) in enumerate(charts.items(), 1)
         ),
+        _unseen(others),
         _missed(missed, by_name),
         METHOD,
         LIMITS + _days(records) + _missing(missing(wanted, records)) + _checks(records),
@@ -234,6 +237,10 @@ def _missed(missed: Sequence[str], found: Mapping[str, figures.Figure]) -> str:
             f"{'least' if sign == '<' else 'most'} {mark}. {REASONS.get(name, '')}\n"
         )
     return "## What was missed\n\n" + "".join(lines)
+
+
+def _unseen(others: unseen.Records) -> str:
+    return unseen.TEXT + _markdown(unseen.COLUMNS, unseen.rows(others)) if others else ""
 
 
 def _wrapped(markdown: str) -> str:

@@ -16,7 +16,7 @@ from unittest import mock
 import figures
 import torch
 from evidence import __main__ as main
-from evidence import document, jobs, kept, networks, paper, published, runs, specs, study
+from evidence import document, jobs, kept, networks, paper, published, runs, specs, study, unseen
 from evidence.curves import Curve, composed, measured
 from evidence.judge import Judge, over
 from evidence.seen import Seen
@@ -206,10 +206,14 @@ class Kept(unittest.TestCase):
         docs = figures.ROOT / "docs"
         records = kept.read_all(docs / "results", main.WANTED)
         self.assertEqual(set(records), set(main.STUDIES))
-        found = main.figures_of(records) + published.figures_of_the_table()
+        others = unseen.read_all(docs / "results")
+        self.assertEqual(set(others), set(unseen.STUDIES))
+        found = main.all_figures(records, others)
         self.assertLessEqual(set(main.MARKS) | set(main.LIMITS), {figure.name for figure in found})
         with tempfile.TemporaryDirectory() as folder:
-            written = document.write(Path(folder), main.WANTED, records, found, main.missed(found))
+            written = document.write(
+                Path(folder), main.WANTED, records, found, main.missed(found), others
+            )
             self.assertGreaterEqual(sum(name.endswith(".svg") for name in written), 5)
             for name in written:
                 self.assertEqual(
