@@ -10,6 +10,7 @@ the table.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import statistics
 import sys
@@ -40,6 +41,8 @@ class Schedule:
     peak: float
     clip: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
+    batch: int | None = None  # of each worker; None: the job's
+    optimizer: str | None = None
 
     def rate(self, step: int, steps: int) -> float:
         """A linear rise over a tenth of the steps, then half a cosine to zero."""
@@ -89,6 +92,11 @@ class Worker:
     def __init__(self, schedule: Schedule, seed: int, rank: int) -> None:
         torch.manual_seed(seed)
         job = JOBS[schedule.job]
+        job = dataclasses.replace(
+            job,
+            batch=schedule.batch or job.batch,
+            optimizer=schedule.optimizer or job.optimizer,
+        )
         self.job, self.model = job, (schedule.model or job.make_model)()
         tensors = list(self.model.parameters())
         self.parameters = torch.cat([t.detach().flatten() for t in tensors])
@@ -106,10 +114,17 @@ class Worker:
         self.residual = torch.zeros_like(self.parameters)
         self.steps = 0
 
-    def backward(self) -> None:
-        chosen = torch.randint(len(self.inputs), (self.job.batch,), generator=self.dice)
+    def backward(self) -> float:
+        """The loss of a batch; its gradient is in `gradient`."""
+        self.batch = torch.randint(len(self.inputs), (self.job.batch,), generator=self.dice)
+        return self.backward_again()
+
+    def backward_again(self) -> float:
+        """Of the last batch, with the parameters as they are now."""
         self.gradient.zero_()
-        self.job.loss(self.model(self.inputs[chosen]), self.answers[chosen]).backward()
+        loss = self.job.loss(self.model(self.inputs[self.batch]), self.answers[self.batch])
+        loss.backward()
+        return float(loss.detach())
 
     def step(self, gradient: torch.Tensor, rate: float, clip: float) -> None:
         self.steps += 1
@@ -174,8 +189,23 @@ def average_gradients(workers: list[Worker], code: str) -> torch.Tensor:
     return rounded / WORKERS
 
 
-def train(schedule: Schedule, plan: Plan, seed: int, steps: int) -> float:
+class Watch:
+    """What somebody may look at during a training."""
+
+    def losses(self, step: int, losses: list[float]) -> None:
+        """Of the workers' batches."""
+
+    def landing(
+        self, step: int, workers: list[Worker], result: torch.Tensor, own: list[torch.Tensor]
+    ) -> None:
+        """Comes before a result replaces the workers' own parts."""
+
+
+def train(
+    schedule: Schedule, plan: Plan, seed: int, steps: int, watch: Watch | None = None
+) -> float:
     """The loss on the test set at the end."""
+    watch = watch or Watch()
     workers = [Worker(schedule, seed, rank) for rank in range(WORKERS)]
     base, scale = workers[0].parameters.clone(), StepScale()
     flights: deque[tuple[int, torch.Tensor, list[torch.Tensor]]] = deque()
@@ -184,13 +214,13 @@ def train(schedule: Schedule, plan: Plan, seed: int, steps: int) -> float:
         _, result, own = flights.popleft()
         base.add_(result)
         scale.note(result, own)
+        watch.landing(step, workers, result, own)
         for worker, part in zip(workers, own, strict=True):
             worker.parameters.add_(result - part)
 
     for step in range(steps):
         rate = schedule.rate(step, steps)
-        for worker in workers:
-            worker.backward()
+        watch.losses(step, [worker.backward() for worker in workers])
         if plan.every == 0:
             gradient = average_gradients(workers, plan.code)
             for worker in workers:
