@@ -240,7 +240,10 @@ def _missed(missed: Sequence[str], found: Mapping[str, figures.Figure]) -> str:
 
 
 def _unseen(others: unseen.Records) -> str:
-    return unseen.TEXT + _markdown(unseen.COLUMNS, unseen.rows(others)) if others else ""
+    if not others:
+        return ""
+    found = _markdown(unseen.COLUMNS, unseen.rows(others))
+    return unseen.TEXT + found + "\n" + _markdown(unseen.JOB_COLUMNS, unseen.jobs(others))
 
 
 def _wrapped(markdown: str) -> str:
@@ -348,7 +351,7 @@ REASONS = {
 
 METHOD = """## Method
 
-`make evidence` runs everything in about eight hours on two cores; it continues where it stopped, and each run is a file in `build/evidence`. `make evidence HOURS=0` writes this page again from `docs/results/`. The code is in `bench/evidence/`; `python -m evidence...` needs `PYTHONPATH=bench:build/release/python:python`.
+`make evidence` runs everything in about eight hours on two cores; it continues where it stopped, and each run is a file in `build/evidence`. `make evidence ONLY=unseen` runs the jobs that nothing was fitted to, in about an hour. `make evidence HOURS=0` writes this page again from `docs/results/`. The code is in `bench/evidence/`; `python -m evidence...` needs `PYTHONPATH=bench:build/release/python:python`.
 
 * **Jobs** are real DDP ranks in the [lab](lab.md), over real TCP. Batches depend on seed, rank and step alone. Learning rates are the best of a grid for plain DDP (`python -m evidence.tune`) and the same for every method. Under updates Pliant makes AdamW's steps longer ([updates.md](updates.md)); local SGD does not.
 * **Compute is held to a timetable**, because four ranks share two cores: each step runs for real, then waits until a third of the step is forward and the rest backward, with gradients ready evenly (`bench/pace.py`).

@@ -22,7 +22,7 @@ from evidence.curves import Curve
 from evidence.histograms import Plans
 from evidence.judge import Judge, steps_by_line
 from evidence.runs import Runner, TimeIsUp
-from evidence.study import Study, stretch
+from evidence.study import Study, entries, stretch
 from evidence.unseen_jobs import UNSEEN
 
 STUDIES = tuple(Study(job, "c1", 5, published=False) for job in UNSEEN)
@@ -292,6 +292,25 @@ COLUMNS = (
     "job (seeds)", "loss at the end, goal steps", "DDP's seeds differ by", "same steps, goal steps",
     "to DDP's losses, goal time", "worth, goal steps", "worth, goal time",
 )  # fmt: skip
+
+WORDS = {  # model; data; optimizer and schedule
+    "bytes": ("transformer over bytes", "sources of Python's standard library", "AdamW (0.9, 0.95), one cycle, clipped to 1.0"),
+    "lstm": ("LSTM over bytes", "Python's manual", "AdamW, cosine to zero, clipped to 0.5"),
+    "lora": ("low-rank adaptation of a trained transformer", "Python's manual; trained on sources", "AdamW, up and down in straight lines, clipped to 1.0"),
+    "unet": ("U-Net that removes noise", "generated pictures", "Adam, up and down in straight lines"),
+    "table": ("multilayer perceptron", "generated table, 6 classes", "SGD with Nesterov momentum, one cycle"),
+}  # fmt: skip
+
+
+def jobs(records: Records) -> list[list[object]]:
+    """A row for each job: name, model, trained parameters, data, optimizer."""
+    return [
+        [study.job, WORDS[study.job][0], f"{entries(study.job):,}", *WORDS[study.job][1:]]
+        for study in records
+    ]
+
+
+JOB_COLUMNS = ("job", "model", "trained parameters", "data", "optimizer and schedule")
 
 TEXT = """## Jobs that nothing was fitted to
 
