@@ -243,7 +243,8 @@ def _unseen(others: unseen.Records) -> str:
     if not others:
         return ""
     found = _markdown(unseen.COLUMNS, unseen.rows(others))
-    return unseen.TEXT + found + "\n" + _markdown(unseen.JOB_COLUMNS, unseen.jobs(others))
+    jobs = _markdown(unseen.JOB_COLUMNS, unseen.jobs(others))
+    return "\n".join([unseen.TEXT + found, jobs, unseen.notes(others) + "\n"])
 
 
 def _wrapped(markdown: str) -> str:
@@ -346,6 +347,8 @@ Real PyTorch DDP jobs train on emulated hosts, once with each method: plain DDP,
 REASONS = {
     "tta_over_ddp/c1": "C1 is fast in its first phase, a quarter of all steps, and the first target lies near the end of it. There plain DDP exposes little communication, so that no method can gain much.",
     "tta_over_best_static/c2": "On C2 one fixed plan, `updates every=4 late=1 union density=10%`, is as good as choosing: the links are slow only in the middle, and the plan hides nearly all communication there. With the transformer `auto` loses time in its dense warm-up and regains it because its steps make more progress. With the CNN it is slightly slower than that plan. Most other fixed plans are much slower than `auto`, and a user would have to know the best one in advance.",
+    "unseen/tta_over_ddp": "C1 is fast in its first phase, a quarter of all steps, and with Adam `auto` begins with 100 dense steps, which is a third of these short runs. The first target lies in that part.",
+    "unseen/worth_error_worst": "It is the perceptron under goal time: with SGD its steps were worth more than assumed at `every=4` and `every=8`, so that it trained longer than it had to and ended below plain DDP's loss.",
     "tta_over_best_peer/c1": "The best other method, local SGD every 8 steps, exposes two fifths of its time on C1. A method that exposed nothing, at steps of the same worth, would be 1.7x faster.",
 }
 

@@ -249,6 +249,17 @@ class Kept(unittest.TestCase):
             figure = found[name]
             words = said.format(*(f"{x:.2g}" for x in (figure.value, figure.low, figure.high)))
             self.assertIn(words, readme, name)
+        others = {
+            f.name: f for f in unseen.figures_of(unseen.read_all(figures.ROOT / "docs/results"))
+        }
+        for name, scale, said in (
+            ("unseen/speedup_steps", 1, "{}x faster ({}x to {}x)"),
+            ("unseen/loss_gap_end", 100, "{} % higher ({} to {} %)"),
+            ("unseen/tta_over_ddp", 1, "losses {}x sooner ({}x to {}x)"),
+        ):
+            figure = others[name]
+            spread = (scale * x for x in (figure.value, figure.low, figure.high))
+            self.assertIn(said.format(*(f"{x:.2g}" for x in spread)), readme, name)
         for job in ("cnn", "resnet", "transformer"):
             self.assertIn(f"{round(study.entries(job), -3):,}", readme, job)
 
