@@ -198,8 +198,8 @@ class Decider {
   }
 
   [[nodiscard]] std::string stage(const Prediction& target, const Prediction& goal) const {
-    const std::string step = fmt::format("a step of {} that is worth {}",
-                                         pliant::to_string(target.step), worth_of(target));
+    std::string step = fmt::format("a step of {} that is worth {}", pliant::to_string(target.step),
+                                   worth_of(target));
     if (target.plan == goal.plan) return step;
     return fmt::format("{} ({} {})", step, warming_up() ? "warm-up before" : "on the ramp to",
                        to_string(goal.plan));
