@@ -72,8 +72,9 @@ bench-%: release smpi
 	@.venv/bin/python bench/$*.py
 
 HOURS ?= 8
-evidence: release  ## time to accuracy against what people use: HOURS=8 at most, goes on where it stopped; writes docs/results.md
-	@PYTHONPATH=bench:build/release/python:python .venv/bin/python -m evidence --hours $(HOURS)
+ONLY ?= all
+evidence: release  ## time to accuracy against what people use: HOURS=8 at most, goes on where it stopped; ONLY=unseen or fitted; writes docs/results.md
+	@PYTHONPATH=bench:build/release/python:python .venv/bin/python -m evidence --hours $(HOURS) --only $(ONLY)
 
 evidence-quick: release  ## its short form, under ten minutes
 	@PYTHONPATH=bench:build/release/python:python .venv/bin/python -m evidence --quick

@@ -10,6 +10,7 @@ the table.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import math
 import statistics
 import sys
@@ -23,6 +24,7 @@ sys.path.insert(0, str(figures.ROOT / "build" / "release" / "python"))
 
 import torch  # noqa: E402
 from evidence.jobs import JOBS, Transformer, evaluate  # noqa: E402
+from evidence.judge import steps_to  # noqa: E402
 from torch import nn  # noqa: E402
 
 WORKERS = 4
@@ -39,6 +41,8 @@ class Schedule:
     peak: float
     clip: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
+    batch: int | None = None  # of each worker; None: the job's
+    optimizer: str | None = None
 
     def rate(self, step: int, steps: int) -> float:
         """A linear rise over a tenth of the steps, then half a cosine to zero."""
@@ -88,6 +92,11 @@ class Worker:
     def __init__(self, schedule: Schedule, seed: int, rank: int) -> None:
         torch.manual_seed(seed)
         job = JOBS[schedule.job]
+        job = dataclasses.replace(
+            job,
+            batch=schedule.batch or job.batch,
+            optimizer=schedule.optimizer or job.optimizer,
+        )
         self.job, self.model = job, (schedule.model or job.make_model)()
         tensors = list(self.model.parameters())
         self.parameters = torch.cat([t.detach().flatten() for t in tensors])
@@ -105,10 +114,17 @@ class Worker:
         self.residual = torch.zeros_like(self.parameters)
         self.steps = 0
 
-    def backward(self) -> None:
-        chosen = torch.randint(len(self.inputs), (self.job.batch,), generator=self.dice)
+    def backward(self) -> float:
+        """The loss of a batch; its gradient is in `gradient`."""
+        self.batch = torch.randint(len(self.inputs), (self.job.batch,), generator=self.dice)
+        return self.backward_again()
+
+    def backward_again(self) -> float:
+        """Of the last batch, with the parameters as they are now."""
         self.gradient.zero_()
-        self.job.loss(self.model(self.inputs[chosen]), self.answers[chosen]).backward()
+        loss = self.job.loss(self.model(self.inputs[self.batch]), self.answers[self.batch])
+        loss.backward()
+        return float(loss.detach())
 
     def step(self, gradient: torch.Tensor, rate: float, clip: float) -> None:
         self.steps += 1
@@ -173,8 +189,23 @@ def average_gradients(workers: list[Worker], code: str) -> torch.Tensor:
     return rounded / WORKERS
 
 
-def train(schedule: Schedule, plan: Plan, seed: int, steps: int) -> float:
+class Watch:
+    """What somebody may look at during a training."""
+
+    def losses(self, step: int, losses: list[float]) -> None:
+        """Of the workers' batches."""
+
+    def landing(
+        self, step: int, workers: list[Worker], result: torch.Tensor, own: list[torch.Tensor]
+    ) -> None:
+        """Comes before a result replaces the workers' own parts."""
+
+
+def train(
+    schedule: Schedule, plan: Plan, seed: int, steps: int, watch: Watch | None = None
+) -> float:
     """The loss on the test set at the end."""
+    watch = watch or Watch()
     workers = [Worker(schedule, seed, rank) for rank in range(WORKERS)]
     base, scale = workers[0].parameters.clone(), StepScale()
     flights: deque[tuple[int, torch.Tensor, list[torch.Tensor]]] = deque()
@@ -183,13 +214,13 @@ def train(schedule: Schedule, plan: Plan, seed: int, steps: int) -> float:
         _, result, own = flights.popleft()
         base.add_(result)
         scale.note(result, own)
+        watch.landing(step, workers, result, own)
         for worker, part in zip(workers, own, strict=True):
             worker.parameters.add_(result - part)
 
     for step in range(steps):
         rate = schedule.rate(step, steps)
-        for worker in workers:
-            worker.backward()
+        watch.losses(step, [worker.backward() for worker in workers])
         if plan.every == 0:
             gradient = average_gradients(workers, plan.code)
             for worker in workers:
@@ -226,15 +257,6 @@ def evaluate_in_training_mode(worker: Worker) -> float:
         inputs, answers = (part[: worker.job.tested] for part in worker.job.load("test"))
         return float(worker.job.loss(worker.model(inputs), answers))
     return evaluate(worker.job, worker.model)[0]
-
-
-def steps_to(loss: float, curve: list[tuple[int, float]]) -> float:
-    """Plain DDP's steps to this loss: between two of its lengths, or beyond the last ones."""
-    pairs = list(zip(curve, curve[1:], strict=False))
-    for (steps, high), (more, low) in pairs:
-        if loss >= low or (steps, high) == pairs[-1][0]:
-            return steps + (more - steps) * (high - loss) / max(high - low, 1e-9)
-    raise AssertionError("a curve has two points")
 
 
 def main() -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.optim.lr_scheduler import LRScheduler
 
 from pliant.demo import data
 
@@ -32,6 +33,7 @@ class Job:
     rate: float
     steps: int
     tested: int  # samples of the test set that are evaluated
+    clip: float = 0.0  # of the gradient's norm; 0: none
     # The model of the published system whose load on the network this one stands for: bandwidth is
     # scaled by the sizes' ratio.
     stands_for: int = 11_690_000  # parameters of its ResNet18
@@ -48,9 +50,18 @@ class Job:
             return torch.optim.SGD(parameters, lr=rate, momentum=0.9, weight_decay=5e-4)
         return torch.optim.AdamW(parameters, lr=rate, weight_decay=0.01)
 
+    def schedule(self, optimizer: torch.optim.Optimizer, steps: int) -> LRScheduler | None:
+        """None: the rate stays."""
+        return None
+
     @staticmethod
     def loss(outputs: torch.Tensor, answers: torch.Tensor) -> torch.Tensor:
         return functional.cross_entropy(outputs.flatten(0, -2), answers.flatten())
+
+    @staticmethod
+    def right(outputs: torch.Tensor, answers: torch.Tensor) -> int:
+        """How many of the answers are found."""
+        return int((outputs.argmax(-1).flatten() == answers.flatten()).sum())
 
 
 class Batches:
@@ -77,7 +88,7 @@ def evaluate(job: Job, model: nn.Module) -> tuple[float, float]:
     for begin in range(0, len(inputs), 250):
         outputs, wanted = model(inputs[begin : begin + 250]), answers[begin : begin + 250]
         losses += float(job.loss(outputs, wanted)) * wanted.numel()
-        right += int((outputs.argmax(-1).flatten() == wanted.flatten()).sum())
+        right += job.right(outputs, wanted)
         total += wanted.numel()
     model.train()
     return losses / total, right / total
@@ -181,7 +192,7 @@ class Transformer(nn.Module):
 _cache: dict[tuple[str, str], tuple[torch.Tensor, torch.Tensor]] = {}
 
 
-def _once(
+def once(
     name: str, load: Callable[[str], tuple[torch.Tensor, torch.Tensor]]
 ) -> Callable[[str], tuple[torch.Tensor, torch.Tensor]]:
     def cached(split: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -195,8 +206,8 @@ def _once(
 JOBS = {
     job.name: job
     for job in (
-        Job("cnn", _cnn, _once("fashion", _fashion), 16, "sgd", 0.05, 640, 4000),
-        Job("resnet", _resnet, _once("fashion", _fashion), 16, "sgd", 0.1, 640, 4000),
-        Job("transformer", Transformer, _once("text", _text), 8, "adamw", 6e-3, 640, 500),
+        Job("cnn", _cnn, once("fashion", _fashion), 16, "sgd", 0.05, 640, 4000),
+        Job("resnet", _resnet, once("fashion", _fashion), 16, "sgd", 0.1, 640, 4000),
+        Job("transformer", Transformer, once("text", _text), 8, "adamw", 6e-3, 640, 500),
     )
 }

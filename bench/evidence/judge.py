@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from evidence.curves import Curve
@@ -188,6 +188,23 @@ def over(a: float, b: float) -> float:
     if math.isinf(a) and math.isinf(b):
         return 1.0
     return a / b if b > 0 else math.inf
+
+
+def steps_to(loss: float, curve: Sequence[tuple[int, float]]) -> float:
+    """Plain DDP's steps to this loss: between two of its lengths, or beyond the last ones."""
+    pairs = list(zip(curve, curve[1:], strict=False))
+    for (steps, high), (more, low) in pairs:
+        if loss >= low or (steps, high) == pairs[-1][0]:
+            return steps + (more - steps) * (high - loss) / max(high - low, 1e-9)
+    raise AssertionError("a curve has two points")
+
+
+def steps_by_line(loss: float, curve: Sequence[tuple[int, float]]) -> float:
+    """Plain DDP's steps to this loss by a straight line of loss over the logarithm of steps: the
+    losses of single lengths are noisy. Not a number: it learns nothing by training longer."""
+    steps, losses = zip(*((math.log(steps), loss) for steps, loss in curve), strict=True)
+    slope, at_zero = statistics.linear_regression(steps, losses)
+    return math.exp((loss - at_zero) / slope) if slope < 0 else math.nan
 
 
 def median(values: Iterable[float]) -> float:

@@ -18,12 +18,16 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+import pliant
 from evidence import methods, specs
-from evidence.jobs import JOBS, Batches, evaluate
+from evidence.jobs import Batches, evaluate
+from evidence.unseen_jobs import ALL
 from pace import Pace
 
 SETTLE = 8  # steps of a phase before its steps are timed
 TIMED = 32  # at least; a multiple of every period
+AT_MOST = 2  # times plain DDP's steps, under a schedule that follows what steps are worth
+ROUNDING = 1e-6
 
 
 class Lab:
@@ -59,13 +63,19 @@ def sent() -> int:
 class Rank:
     def __init__(self, spec: specs.Spec) -> None:
         self.spec = spec
-        self.job = JOBS[spec.job]
+        self.job = ALL[spec.job]
         self.rank = dist.get_rank()
         model = self.job.model(spec.seed)
         self.pace = Pace(model, spec.compute)
         self.batches = Batches(self.job, spec.seed, self.rank)
         self.ddp = DistributedDataParallel(model)
-        self.loop = self._loop(self.job.optimize(model.parameters(), spec.rate))
+        optimizer = self.job.optimize(model.parameters(), spec.rate)
+        self.loop = self._loop(optimizer)
+        self.schedule = self.job.schedule(optimizer, spec.steps) if spec.mode == "train" else None
+        # Goal time: the schedule follows what steps are worth, and ends with plain DDP's progress.
+        self.stretched = self.schedule is not None and spec.method == "auto"
+        if self.stretched:
+            self.schedule = pliant.stretch(self.schedule, self.loop.averager)
         self.lab = Lab()
 
     def _loop(self, optimizer: torch.optim.Optimizer) -> methods.Loop:
@@ -97,7 +107,11 @@ class Rank:
             loss = self.job.loss(self.ddp(inputs), answers)
             self.pace.forward_done()
             (loss / self.loop.accumulate).backward()
+        if self.job.clip:
+            torch.nn.utils.clip_grad_norm_(self.ddp.parameters(), self.job.clip)
         self.loop.end(number)
+        if self.schedule is not None:
+            self.schedule.step()
         return float(loss.detach())
 
     def enter(self, phase: int) -> None:
@@ -112,13 +126,21 @@ class Rank:
         ends, losses, snapshots = [], [], []
         dist.barrier()
         begin, before = time.perf_counter(), sent()
-        for number in range(spec.steps):
+        number = 0
+        while not self._finished(number):
             if number in begins:
                 self.enter(begins[number])
             losses.append(self.step(number))
             ends.append(time.perf_counter() - begin)
-            if self.rank == 0 and (number + 1) % spec.snapshot_every == 0:
-                snapshots.append((number + 1, self.loop.parameters()))
+            number += 1
+            if self.rank == 0 and number % spec.snapshot_every == 0:
+                snapshots.append((number, self.loop.parameters()))
+        if self.schedule is not None:  # what counts is the model at the end
+            self.loop.close()
+            ends[-1] = time.perf_counter() - begin
+            if self.rank == 0:
+                snapshots = [one for one in snapshots if one[0] < number]
+                snapshots.append((number, methods.Loop.parameters(self.loop)))
         return {
             "ends": ends,
             "losses": losses,
@@ -126,6 +148,13 @@ class Rank:
             "curve": self._curve(snapshots),
             **self._counters(),
         }
+
+    def _finished(self, steps: int) -> bool:
+        if not self.stretched:
+            return steps >= self.spec.steps
+        assert self.loop.averager is not None
+        effective = self.loop.averager.effective_steps
+        return effective >= self.spec.steps - ROUNDING or steps >= AT_MOST * self.spec.steps
 
     def _curve(
         self, snapshots: list[tuple[int, list[torch.Tensor]]]
@@ -183,6 +212,7 @@ class Rank:
                 "gain": summary.gain,
                 "plan": summary.plan,
                 "decisions": summary.decisions,
+                "effective_steps": summary.effective_steps,
             }
         return found
 

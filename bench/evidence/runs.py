@@ -81,7 +81,8 @@ class Runner:
         for spec in batch:
             log = (
                 self.log_of(spec)
-                if spec.method in ("auto", "auto-gradients", "oracle", "paper") and spec.phases
+                if spec.method in ("auto", "auto-steps", "auto-gradients", "oracle", "paper")
+                and spec.phases
                 else ""
             )
             paths.append(self.folder / f"{_name(spec)}.spec.json")

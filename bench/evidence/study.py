@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from evidence import methods, paper, specs
 from evidence.curves import Curve, composed, measured
-from evidence.jobs import JOBS
 from evidence.networks import NETWORKS, Link, stretch_for
 from evidence.runs import Runner
+from evidence.unseen_jobs import ALL
 
 GAIN_STEPS = 80
 ATTEMPTS = 3  # at setting the load
@@ -29,6 +29,7 @@ class Study:
     hosts: int = 4
     compute: float = 0.06
     steps: int = 0  # 0: the job's
+    published: bool = True  # the published system is among the methods
 
     @property
     def name(self) -> str:
@@ -42,16 +43,18 @@ class Study:
 
     @property
     def length(self) -> int:
-        return self.steps or JOBS[self.job].steps
+        return self.steps or ALL[self.job].steps
 
     def links(self, stretch: float) -> list[tuple[int, Link]]:
-        size = entries(self.job) / JOBS[self.job].stands_for
+        size = entries(self.job) / ALL[self.job].stands_for
         return [
             (first, link.scaled(size, stretch))
             for first, link in NETWORKS[self.network].phases(self.length)
         ]
 
     def phases(self, runner: Runner) -> tuple[specs.Phase, ...]:
+        if not self.published:
+            return self.bare_phases(stretch(self, runner))
         gained = gains(runner, self.job, self.hosts)
         made = []
         for bare, (_, link) in zip(
@@ -153,7 +156,7 @@ def _worst(link: Link) -> Link:
 def stretch(study: Study, runner: Runner) -> float:
     """Stretch of the network at which plain DDP has the wanted load: from a formula, which ignores
     TCP, then corrected by the time of DDP's steps in the lab."""
-    job = JOBS[study.job]
+    job = ALL[study.job]
     found = stretch_for(
         NETWORKS[study.network],
         study.load,
@@ -190,7 +193,7 @@ def snapshots(method: str) -> int:
 
 @functools.cache
 def entries(job: str) -> int:
-    return sum(p.numel() for p in JOBS[job].make_model().parameters())
+    return sum(p.numel() for p in ALL[job].make_model().parameters() if p.requires_grad)
 
 
 def gains(runner: Runner, job: str, hosts: int) -> dict[float, float]:

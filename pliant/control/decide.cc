@@ -12,6 +12,7 @@
 #include "pliant/common/hash.h"
 #include "pliant/control/evaluation.h"
 #include "pliant/control/warm_up.h"
+#include "pliant/model/efficiency.h"
 
 namespace pliant::control {
 namespace {
@@ -183,9 +184,22 @@ class Decider {
                               out_.candidates, stage(target, goal));
   }
 
+  // With where it comes from: of what worth depends on, only the updated share of a union is learnt
+  // from the run.
+  [[nodiscard]] std::string worth_of(const Prediction& prediction) const {
+    const plan::Plan& plan = prediction.plan;
+    const bool sparse = plan.scheme == plan::Scheme::kUnion && plan.density < 1;
+    const bool learnt = sparse && inputs_.model.overlap.has_value();
+    const std::string_view from = prediction.efficiency == 1           ? ""
+                                  : learnt && model::age_of(plan) == 0 ? " (learnt)"
+                                  : learnt ? " (assumed, updated share learnt)"
+                                           : " (assumed)";
+    return fmt::format("{:.3g}{}", prediction.efficiency, from);
+  }
+
   [[nodiscard]] std::string stage(const Prediction& target, const Prediction& goal) const {
-    const std::string step = fmt::format("a step of {} that is worth {:.3g}",
-                                         pliant::to_string(target.step), target.efficiency);
+    std::string step = fmt::format("a step of {} that is worth {}", pliant::to_string(target.step),
+                                   worth_of(target));
     if (target.plan == goal.plan) return step;
     return fmt::format("{} ({} {})", step, warming_up() ? "warm-up before" : "on the ramp to",
                        to_string(goal.plan));
@@ -212,10 +226,10 @@ class Decider {
       return;
     }
     out_.reason =
-        fmt::format("{}{} {} {}: a step takes {} and is worth {:.3g} instead of {} and {:.3g}",
+        fmt::format("{}{} {} {}: a step takes {} and is worth {} instead of {} and {}",
                     inputs_.changed ? "the network changed, and " : "", to_string(target.plan),
                     comparison(target, now), to_string(now.plan), pliant::to_string(target.step),
-                    target.efficiency, pliant::to_string(now.step), now.efficiency);
+                    worth_of(target), pliant::to_string(now.step), worth_of(now));
     out_.origin.speed_up = target.speed() / now.speed();
     switch_to(target, goal, cause_of_switch(warm_up_ends));
   }

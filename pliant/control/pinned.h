@@ -24,6 +24,7 @@ class PinnedPlan {
     Cause cause;         // pinned, or warm-up
   };
   [[nodiscard]] Now at(std::uint64_t round) const;
+  [[nodiscard]] const plan::Plan& plan() const { return plan_; }  // after the warm-up
 
  private:
   plan::Plan plan_;

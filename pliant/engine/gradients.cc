@@ -29,7 +29,7 @@ void Gradients::open_step() {
   const Round round = rounds.open(plan::Kind::kGradients);
   rounds.count_step();
   Services& services = parts_.services;
-  services.observer.begin_step(services.now(), round.plan, round.plan_version);
+  services.observer.begin_step(services.now(), round.plan, round.plan_version, rounds.worth());
   services.observer.send_round(round.number, round.plan, round.plan_version,
                                [&] { return rounds.planner().outlook(round.plan); });
   exchange.begin_step(round);

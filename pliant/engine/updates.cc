@@ -39,7 +39,8 @@ Stepped Updates::step(const ModelTensors& model) {
   }
   const Busy busy(parts_.services);
   const plan::Plan plan = parts_.rounds.coming_plan();
-  parts_.services.observer.begin_step(busy.began(), plan, parts_.rounds.version_of(plan));
+  parts_.services.observer.begin_step(busy.began(), plan, parts_.rounds.version_of(plan),
+                                      parts_.rounds.worth());
   UpdateExchange& updates = *parts_.updates;
   Stepped stepped;
   ++parts_.own_steps.completed;

@@ -217,6 +217,32 @@ Setup pinned(const char* pins, int ranks = 3) {
   return made;
 }
 
+std::vector<std::string> warnings_of(Setup made) {
+  std::vector<std::string> warnings;
+  made.log = [&](Severity severity, std::string_view text) {
+    if (severity == Severity::kWarning) warnings.emplace_back(text);
+  };
+  Planner planner(made, {1'000'000});
+  for (std::uint64_t round = 0; round < 3; ++round) (void)planner.choose(round);
+  return warnings;
+}
+
+// Goal steps promises a model as good after the same steps: whoever pins it away is told once.
+TEST(Planner, WarnsOnceWherePinsLeaveTooLittleWorth) {
+  for (const char* pins : {"updates every=4", "updates every=4 late=1 dense"}) {
+    const auto warnings = warnings_of(pinned(pins));
+    ASSERT_EQ(warnings.size(), 1U) << pins;
+    EXPECT_THAT(warnings[0], HasSubstr("a step is worth 0."));
+    EXPECT_THAT(warnings[0], HasSubstr("goal time"));
+    auto for_time = pinned(pins);
+    for_time.control.goal = control::Goal::kTime;
+    EXPECT_TRUE(warnings_of(for_time).empty()) << pins;
+    EXPECT_TRUE(warnings_of(pinned(pins, 1)).empty()) << "one rank exchanges nothing";
+  }
+  for (const char* pins : {"auto", "updates", "gradients dense values=int8"})
+    EXPECT_TRUE(warnings_of(pinned(pins)).empty()) << pins;
+}
+
 TEST(Planner, NeverDepartsFromCompletePins) {
   Planner planner(pinned("gradients union density=1%"), {1'000'000});
   for (std::uint64_t round = 0; round < 200; ++round) {

@@ -44,6 +44,7 @@ void put(JsonObject& out, const LogStep& step, Seconds began) {
       .put("control_bytes", step.control_bytes.value)
       .raw("link", json_of(step.link));
   out.put("dense_step", step.dense_step)
+      .put("worth", step.worth)
       .put("updated", step.updated)
       .put("gain", step.gain)
       .put("residual_ratio", step.residual_ratio);

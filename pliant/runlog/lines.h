@@ -52,6 +52,7 @@ struct LogStep {
   Bytes bytes, control_bytes;
   std::optional<plan::Link> link;
   std::optional<double> dense_step;
+  double worth = 1;  // of this step, in steps of plain DDP
   std::optional<double> updated, gain, residual_ratio;
   bool is_void = false;
   std::vector<LogExchange> exchanges;

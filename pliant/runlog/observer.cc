@@ -31,10 +31,11 @@ std::uint64_t Observer::step_of(From from) const {
   return from == From::kThisStep ? last_begun() : begun();
 }
 
-void Observer::begin_step(Seconds at, const plan::Plan& plan, std::uint32_t plan_version) {
+void Observer::begin_step(Seconds at, const plan::Plan& plan, std::uint32_t plan_version,
+                          double worth) {
   ++begun_;
   with_lines([&](StepLines& lines) {
-    lines.begin(at, plan, plan_version);
+    lines.begin(at, plan, plan_version, worth);
     lines.write_complete(writer());
   });
 }

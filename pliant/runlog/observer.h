@@ -31,8 +31,8 @@ class Observer {
   void start(std::unique_ptr<RunLog> log, bool watched);
 
   // -- a step of training --
-  // The step that was open is over.
-  void begin_step(Seconds at, const plan::Plan& plan, std::uint32_t plan_version);
+  // The step that was open is over. `worth`: of the step that begins, in steps of plain DDP.
+  void begin_step(Seconds at, const plan::Plan& plan, std::uint32_t plan_version, double worth);
   // The open step sends a round. `outlook` is called only if somebody listens.
   void send_round(std::uint64_t round, const plan::Plan& plan, std::uint32_t plan_version,
                   const std::function<planner::Outlook()>& outlook);

@@ -54,7 +54,7 @@ class Run {
     if (everything_ == Everything::kYes) {
       (void)planner_.choose(round_);
     }
-    observer_.begin_step(begin, plan_, 1);
+    observer_.begin_step(begin, plan_, 1, 1);
     observer_.send_round(round_, plan_, 1, [this] {
       return everything_ == Everything::kYes ? planner_.outlook(plan_) : planner::Outlook{};
     });

@@ -107,12 +107,13 @@ TEST_F(RunLogTest, EveryKindOfLineHasTheKeysOfTheDocument) {
   EXPECT_TRUE(last()["optimizer"].is_null());
 
   log->write(full_step());
-  EXPECT_EQ(keys(last()),
-            (std::set<std::string>{"type",       "t",       "step",    "plan",           "epoch",
-                                   "round",      "whole",   "compute", "exposed",        "coding",
-                                   "predicted",  "seen",    "bytes",   "control_bytes",  "link",
-                                   "dense_step", "updated", "gain",    "residual_ratio", "void",
-                                   "exchanges"}));
+  EXPECT_EQ(
+      keys(last()),
+      (std::set<std::string>{"type",       "t",        "step",    "plan",          "epoch",
+                             "round",      "whole",    "compute", "exposed",       "coding",
+                             "predicted",  "seen",     "bytes",   "control_bytes", "link",
+                             "dense_step", "worth",    "updated", "gain",          "residual_ratio",
+                             "void",       "exchanges"}));
   EXPECT_EQ(keys(last()["exchanges"][0]),
             (std::set<std::string>{"group", "lane", "begin", "enter", "leave", "end", "bytes",
                                    "entries"}));

@@ -66,7 +66,8 @@ StepLines::Open* StepLines::of(std::uint64_t round) {
   return early_.find(round) != nullptr ? &early_ : nullptr;
 }
 
-void StepLines::begin(Seconds at, const plan::Plan& plan, std::uint32_t plan_version) {
+void StepLines::begin(Seconds at, const plan::Plan& plan, std::uint32_t plan_version,
+                      double worth) {
   if (!open_.empty() && !open_.back().over) {
     open_.back().line.whole = (at - open_.back().begin).value;
     open_.back().over = true;
@@ -78,6 +79,7 @@ void StepLines::begin(Seconds at, const plan::Plan& plan, std::uint32_t plan_ver
   step.line.epoch = plan_version;
   step.line.link = outlook_.link;
   step.line.dense_step = value(outlook_.dense_step);
+  step.line.worth = worth;
   open_.push_back(std::move(step));
 }
 

@@ -30,7 +30,7 @@ struct Exchanged {
 
 class StepLines {
  public:
-  void begin(Seconds at, const plan::Plan& plan, std::uint32_t plan_version);
+  void begin(Seconds at, const plan::Plan& plan, std::uint32_t plan_version, double worth);
   void send(std::uint64_t round, const plan::Plan& plan, std::uint32_t plan_version,
             const planner::Outlook& outlook);
   void wait(Seconds waited);

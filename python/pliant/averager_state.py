@@ -117,6 +117,7 @@ class AveragerState:
             summary = engine.summary()
             side_channel.check_alike(
                 f"round {summary.rounds} of plan version {summary.epoch}, "
+                f"{engine.effective_steps:.9g} effective steps, "
                 f"{'restored' if self._restored else 'no state loaded'}",
                 "where to go on from (load the averager's state on all ranks or on none)",
             )

@@ -173,3 +173,14 @@ def test_refusals_name_the_argument() -> None:
     with pytest.raises(ValueError, match="goal.*'step'.*steps.*time"):
         pliant.attach(model, optimizer, goal="step")  # type: ignore[arg-type]
     averager.close()
+
+
+@on_ranks(2)
+def test_ranks_that_load_different_effective_steps_are_noticed(rank: int) -> None:
+    model, optimizer, averager = begin("gradients dense values=int8")
+    train(model, optimizer, rank, 3)
+    state = averager.state_dict()
+    averager.load_state_dict(state | {"effective_steps": state["effective_steps"] + rank})
+    with pytest.raises(pliant.DisagreementError, match="rank 0 has .*3 effective steps.*rank 1"):
+        train(model, optimizer, rank, 1)
+    averager.close()

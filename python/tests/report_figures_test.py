@@ -94,12 +94,24 @@ def test_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             "dense_step": 3.4 * step["whole"] if step["whole"] else None,
             "predicted": 1.06 * step["seen"] if step["seen"] else None,
             "bytes": 5_000_000,
+            "worth": 0.9,
         }
     assert report(made.write(tmp_path / "run.jsonl")) == 0
     assert (
         capsys.readouterr().out
-        == "2.8 to 3.9x less time per step than dense would have taken; 100 % of steps used top 1 % (shared/star); prediction error 6 %.\n"
+        == "2.8 to 3.9x less time per step than dense would have taken; 100 % of steps used top 1 % (shared/star); prediction error 6 %. "
+        "Train 1.03 to 1.18x as many steps to end where plain DDP ends (assumed); that is 2.4 to 3.8x sooner.\n"
     )
+    for step in made.of("step"):
+        step["worth"] = 1.0
+    assert report(made.write(tmp_path / "run.jsonl")) == 0
+    assert capsys.readouterr().out.endswith(
+        "Train as many steps as plain DDP to end where plain DDP ends (assumed); that is 2.8 to 3.9x sooner.\n"
+    )
+    for step in made.of("step"):
+        del step["worth"]
+    assert report(made.write(tmp_path / "run.jsonl")) == 0
+    assert capsys.readouterr().out.endswith("prediction error 6 %.\n"), "as an older log"
     for step in made.of("step"):
         step["dense_step"] = None if step["whole"] is None else step["whole"] / 2
     made.lines[-1] |= {"status": "failed", "error": "rank 3 is gone"}

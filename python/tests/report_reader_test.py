@@ -43,6 +43,7 @@ def test_every_line_is_read(tmp_path: Path) -> None:
         "bytes",
         "control_bytes",
         "dense_step",
+        "worth",
         "updated",
         "gain",
         "residual_ratio",

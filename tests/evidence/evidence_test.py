@@ -16,7 +16,20 @@ from unittest import mock
 import figures
 import torch
 from evidence import __main__ as main
-from evidence import document, jobs, kept, networks, paper, published, runs, specs, study
+from evidence import (
+    document,
+    jobs,
+    judge,
+    kept,
+    networks,
+    paper,
+    published,
+    runs,
+    specs,
+    study,
+    unseen,
+    unseen_jobs,
+)
 from evidence.curves import Curve, composed, measured
 from evidence.judge import Judge, over
 from evidence.seen import Seen
@@ -206,10 +219,14 @@ class Kept(unittest.TestCase):
         docs = figures.ROOT / "docs"
         records = kept.read_all(docs / "results", main.WANTED)
         self.assertEqual(set(records), set(main.STUDIES))
-        found = main.figures_of(records) + published.figures_of_the_table()
+        others = unseen.read_all(docs / "results")
+        self.assertEqual(set(others), set(unseen.STUDIES))
+        found = main.all_figures(records, others)
         self.assertLessEqual(set(main.MARKS) | set(main.LIMITS), {figure.name for figure in found})
         with tempfile.TemporaryDirectory() as folder:
-            written = document.write(Path(folder), main.WANTED, records, found, main.missed(found))
+            written = document.write(
+                Path(folder), main.WANTED, records, found, main.missed(found), others
+            )
             self.assertGreaterEqual(sum(name.endswith(".svg") for name in written), 5)
             for name in written:
                 self.assertEqual(
@@ -232,6 +249,17 @@ class Kept(unittest.TestCase):
             figure = found[name]
             words = said.format(*(f"{x:.2g}" for x in (figure.value, figure.low, figure.high)))
             self.assertIn(words, readme, name)
+        others = {
+            f.name: f for f in unseen.figures_of(unseen.read_all(figures.ROOT / "docs/results"))
+        }
+        for name, scale, said in (
+            ("unseen/speedup_steps", 1, "{}x faster ({}x to {}x)"),
+            ("unseen/loss_gap_end", 100, "{} % higher ({} to {} %)"),
+            ("unseen/tta_over_ddp", 1, "losses {}x sooner ({}x to {}x)"),
+        ):
+            figure = others[name]
+            spread = (scale * x for x in (figure.value, figure.low, figure.high))
+            self.assertIn(said.format(*(f"{x:.2g}" for x in spread)), readme, name)
         for job in ("cnn", "resnet", "transformer"):
             self.assertIn(f"{round(study.entries(job), -3):,}", readme, job)
 
@@ -313,6 +341,86 @@ class Networks(unittest.TestCase):
             one.digest(), specs.Spec("train", "cnn", "ddp", 1, 4, 100, out="elsewhere").digest()
         )
         self.assertNotEqual(one.digest(), specs.Spec("train", "cnn", "ddp", 2, 4, 100).digest())
+
+
+class Unseen(unittest.TestCase):
+    STUDY = unseen.STUDIES[0]
+
+    @staticmethod
+    def loss_after(steps: float) -> float:
+        return 4 - 0.5 * math.log(steps)
+
+    def record(self) -> unseen.Record:
+        """Plain DDP takes 2 s a step. Goal steps: 0.5 s, and the loss of nine tenths of the steps.
+        Goal time: a quarter more steps of 0.25 s, and plain DDP's loss."""
+
+        def run(method: str, steps: int, seconds: float, worth: float, learnt: float) -> unseen.Run:
+            curve = [
+                (step, seconds * step, self.loss_after(worth * step))
+                for step in range(steps // 10, steps + 1, steps // 10)
+            ]
+            effective = None if method == "ddp" else learnt * steps
+            return unseen.Run(method, 1, curve[-1][2], effective, curve)
+
+        return unseen.Record(
+            [
+                run("ddp", 200, 2, 1, 1),
+                run("auto-steps", 200, 0.5, 0.9, 0.99),
+                run("auto", 250, 0.25, 0.8, 0.8),
+            ],
+            [(1, steps, self.loss_after(steps)) for steps in (130, 160, 180)],
+            {"auto-steps": {"scheme": {"gradients dense": 1.0}}},
+        )
+
+    def test_figures_are_what_the_runs_did(self) -> None:
+        record = self.record()
+        self.assertAlmostEqual(
+            record.gaps()[0], self.loss_after(180) / self.loss_after(200) - 1, places=6
+        )
+        self.assertAlmostEqual(record.speedup(), 4)
+        self.assertAlmostEqual(record.sooner(), 2 / 0.25 * 0.8, places=1)
+        self.assertAlmostEqual(record.measured("auto-steps"), 0.9, places=6)
+        self.assertAlmostEqual(record.measured("auto"), 0.8, places=6)
+        errors = unseen.worth_errors(record)
+        self.assertAlmostEqual(errors["auto-steps"], 0.1, places=6)
+        self.assertAlmostEqual(errors["auto"], 0, places=6)
+
+    def test_what_is_kept_says_the_same(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(unseen.figures_of(unseen.read_all(Path(folder))), [])
+            unseen.write(Path(folder), self.STUDY, self.record())
+            kept_ones = unseen.read_all(Path(folder))
+        self.assertEqual(list(kept_ones), [self.STUDY])
+        for made, read in zip(
+            unseen.figures_of({self.STUDY: self.record()}),
+            unseen.figures_of(kept_ones),
+            strict=True,
+        ):
+            self.assertEqual(made.name, read.name)
+            self.assertAlmostEqual(made.value, read.value, places=3)
+
+    def test_plain_ddp_that_learns_nothing_tells_no_worth(self) -> None:
+        self.assertTrue(math.isnan(judge.steps_by_line(1.0, [(100, 1.0), (200, 1.1)])))
+
+    def test_every_schedule_ends_near_zero(self) -> None:
+        for job in unseen_jobs.UNSEEN.values():
+            assert job.make_optimizer is not None
+            optimizer = job.make_optimizer(iter([nn.Parameter(torch.ones(2))]), job.rate)
+            schedule, rates = job.schedule(optimizer, 100), []
+            for _ in range(100):
+                optimizer.step()
+                rates.append(optimizer.param_groups[0]["lr"])
+                schedule.step()
+            self.assertGreater(max(rates), 0.9 * job.rate, job.name)
+            self.assertLess(rates[-1], 0.03 * job.rate, job.name)
+
+    def test_generated_data_is_the_same_every_time(self) -> None:
+        for name in ("unet", "table"):
+            job = unseen_jobs.UNSEEN[name]
+            first = job.load("test")
+            jobs._cache.clear()
+            for one, other in zip(first, job.load("test"), strict=True):
+                self.assertTrue(torch.equal(one, other), name)
 
 
 class Runs(unittest.TestCase):

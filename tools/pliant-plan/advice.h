@@ -33,6 +33,9 @@ struct Advice {
 
 // Efficiency of a step in trials with three small models over what is assumed (docs/model.md).
 inline constexpr Range kEfficiencyInTrials = {.low = 0.8, .high = 1.1};
+// Cost of a step (1 - worth) by the loss at the end of a schedule, over what is assumed
+// (docs/model.md).
+inline constexpr Range kCostInTrials = {.low = 0.3, .high = 1.5};
 // No plan that is assumed to be worth less was tried: its range begins at half.
 inline constexpr double kLeastTried = 0.6;
 // A step of plain DDP's own arithmetic is worth 1, which is no assumption.

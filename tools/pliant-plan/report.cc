@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "pliant/plan/density.h"
@@ -116,6 +117,8 @@ json log_json(const RunLog& log, const Advice& advice) {
   return out;
 }
 
+constexpr double kLeastInRange = 0.1;  // a worth; below that nobody would train
+
 // What a loop with a fixed number of steps should know.
 std::string steps_text(const Advice& advice, const Options& options) {
   model::EfficiencyOptions at_end = options.inputs.efficiency;
@@ -124,9 +127,13 @@ std::string steps_text(const Advice& advice, const Options& options) {
   const double worth =
       model::efficiency(best.plan, best.updated_fraction, options.inputs.adam, at_end);
   if (worth >= 1) return "";
+  const double speed_up = advice.plain.step / best.step;
+  const double most = 1 - kCostInTrials.low * (1 - worth);
+  const double least = std::max(1 - kCostInTrials.high * (1 - worth), kLeastInRange);
   return fmt::format(
-      "\nTrain {:.3g}x as many steps to end where plain DDP ends; that is {:.2g}x sooner.\n",
-      1 / worth, worth * (advice.plain.step / best.step));
+      "\nTrain {:.3g} to {:.3g}x as many steps to end where plain DDP ends (assumed); that is {} "
+      "sooner.\n",
+      1 / most, 1 / least, range_text({speed_up * least, speed_up * most}));
 }
 
 std::string table(const Advice& advice, const Options& options,

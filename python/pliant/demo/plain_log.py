@@ -107,6 +107,7 @@ class PlainLog:
             whole=whole,
             bytes=moved,
             control_bytes=0,
+            worth=1.0,
             void=False,
             exchanges=[],
             **unknown,

@@ -78,6 +78,7 @@ class Figures:
     # Time of a dense step / time of a step, over the same steps: the two ends of a range. None if
     # that is known for less than half of the steps.
     speed_up: tuple[float, float] | None
+    worth: float | None  # of a step, in steps of plain DDP: the mean. None: older logs have none
     plans: list[PlanShare]
     prediction_error: float | None  # median of |predicted - seen| / seen
     predicted_steps: int
@@ -175,6 +176,7 @@ def of(log: RunLog, truth: Truth | None = None) -> Figures:
         dense_step_time=mean([known[step.step].middle for step in both]),
         dense_known=len(both) / len(timed) if timed else 0.0,
         speed_up=_speed_up(timed, known),
+        worth=mean([step.worth for step in steps]),
         plans=shares(steps),
         prediction_error=median(errors) if errors else None,
         predicted_steps=len(errors),

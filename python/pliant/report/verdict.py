@@ -10,6 +10,10 @@ from pliant.tools import formatting
 
 # Closer than this is no difference worth a word.
 ALIKE = 0.05
+# What steps cost in trials (1 - worth) over what is assumed (docs/model.md).
+COST_IN_TRIALS = (0.3, 1.5)
+NO_COST = 0.005  # a worth that is nearer to 1 counts as 1
+LEAST_IN_RANGE = 0.1  # a worth; below that nobody would train
 
 
 def of_run(figures: Figures, *, compared: bool = False) -> str:
@@ -31,8 +35,8 @@ def of_run(figures: Figures, *, compared: bool = False) -> str:
             if figures.prediction_error is None
             else f"prediction error {formatting.percent(figures.prediction_error)}"
         )
-    sentence = "; ".join(parts) + "."
-    return f"{sentence} {ending}" if (ending := _ending(figures)) else sentence
+    sentences = ["; ".join(parts) + ".", to_the_same_end(figures), _ending(figures)]
+    return " ".join(filter(None, sentences))
 
 
 def plainly_dense(figures: Figures) -> bool:
@@ -52,6 +56,30 @@ def against_dense(figures: Figures) -> str:
         return f"{formatting.times_range(low, high)} less time per step than dense would have taken"
     more = formatting.times_range(1 / high, 1 / low)
     return f"{more} more time per step than dense would have taken"
+
+
+def to_the_same_end(figures: Figures) -> str:
+    """For example: Train 1.1 to 1.3x as many steps to end where plain DDP ends; that is 2.9 to 3.4x
+    sooner. Empty where nothing is known, or the run was plain DDP."""
+    if figures.worth is None or not figures.steps or plainly_dense(figures):
+        return ""
+    cost = 1 - figures.worth
+    most, least = (max(1 - factor * cost, LEAST_IN_RANGE) for factor in COST_IN_TRIALS)
+    steps = "as many steps as plain DDP"
+    if cost > NO_COST:
+        steps = f"{1 / most:.3g} to {1 / least:.3g}x as many steps"
+    sentence = f"Train {steps} to end where plain DDP ends"
+    if figures.speed_up is None:
+        return f"{sentence} (assumed)."
+    low, high = figures.speed_up[0] * least, figures.speed_up[1] * most
+    if low <= 1 + ALIKE and high >= 1 - ALIKE:
+        return f"{sentence} (assumed); that is about as soon."
+    sooner = (
+        f"{formatting.times_range(low, high)} sooner"
+        if low > 1
+        else f"{formatting.times_range(1 / high, 1 / low)} later"
+    )
+    return f"{sentence} (assumed); that is {sooner}."
 
 
 def _ending(figures: Figures) -> str:

@@ -76,6 +76,7 @@ class Step:
     control_bytes: int
     link: Link | None
     dense_step: float | None
+    worth: float | None  # older logs have none
     updated: float | None
     gain: float | None
     residual_ratio: float | None

@@ -54,7 +54,7 @@ KEYS: dict[str, dict[str, Any]] = {
     },
     "step": {
         "step": int, "plan": str, "epoch": int, "round": (int, type(None)), "whole": _MAYBE, "compute": _MAYBE, "exposed": _NUMBER, "coding": _NUMBER,
-        "predicted": _MAYBE, "seen": _MAYBE, "bytes": int, "control_bytes": int, "link": (dict, type(None)), "dense_step": _MAYBE, "updated": _MAYBE, "gain": _MAYBE,
+        "predicted": _MAYBE, "seen": _MAYBE, "bytes": int, "control_bytes": int, "link": (dict, type(None)), "dense_step": _MAYBE, "worth": _NUMBER, "updated": _MAYBE, "gain": _MAYBE,
         "residual_ratio": _MAYBE, "void": bool, "exchanges": list,
     },
     "decision": {

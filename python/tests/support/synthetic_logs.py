@@ -171,6 +171,7 @@ def _step(step: int, epoch: int, t: float, begin: float, chance: random.Random) 
         "dense_step": None
         if step < 5
         else COMPUTE + 2 * 6 * latency + 8 * 1.5 * 4 * PARAMETERS / rate,
+        "worth": 1.0 if plan == DENSE else 0.9,
         "updated": 1.0 if plan == DENSE else 0.012,
     }
     keys |= {
