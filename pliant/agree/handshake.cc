@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <sstream>
+#include <string_view>
+#include <unordered_map>
 
 #include "pliant/common/buffer.h"
 #include "pliant/common/errors.h"
+#include "pliant/common/hash.h"
 #include "pliant/exchange/run_dense.h"
 #include "pliant/schedule/catalogue.h"
 
@@ -33,14 +35,17 @@ std::optional<std::string> difference(const Facts& zero, const Facts& other, int
                                const std::string& b) {
     return fmt::format("ranks disagree on {}: rank 0 has {}, rank {} has {}", name, a, rank, b);
   };
-  const auto value = [](const Facts& facts, const std::string& name) -> std::optional<std::string> {
-    const auto found = std::ranges::find(facts, name, &std::pair<std::string, std::string>::first);
-    return found == facts.end() ? std::nullopt : std::optional("'" + found->second + "'");
+  using Values = std::unordered_map<std::string, std::string>;
+  const Values of_zero(zero.begin(), zero.end());
+  const Values of_other(other.begin(), other.end());
+  const auto value = [](const Values& values, const std::string& name) {
+    const auto found = values.find(name);
+    return found == values.end() ? std::nullopt : std::optional("'" + found->second + "'");
   };
   for (const Facts* facts : {&zero, &other}) {
     for (const auto& [name, ignored] : *facts) {
-      const auto a = value(zero, name);
-      const auto b = value(other, name);
+      const auto a = value(of_zero, name);
+      const auto b = value(of_other, name);
       if (a != b) return sentence(name, a.value_or("none"), b.value_or("none"));
     }
   }
@@ -105,6 +110,11 @@ void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Se
   std::string text;
   for (const auto& [name, value] : mine) text += fmt::format("{}\t{}\n", name, value);
   Bytes sent;
+  // The facts of a model with many tensors are long, and nearly always alike: hashes go first.
+  const auto hashes = gather_texts(
+      communicator, fmt::format("{:016x}", pliant::hash(std::string_view(text))), deadline, sent);
+  if (std::ranges::all_of(hashes, [&](const std::string& hash) { return hash == hashes[0]; }))
+    return;
   const auto texts = gather_texts(communicator, text, deadline, sent);
   for (std::size_t r = 1; r < texts.size(); ++r) {
     if (texts[r] == texts[0]) continue;

@@ -17,7 +17,8 @@ namespace pliant::agree {
 using Facts =
     std::vector<std::pair<std::string, std::string>>;  // name, value; neither has a line break
 
-// Collective. Every rank throws the same Disagreement, or none does.
+// Collective. Every rank throws the same Disagreement, or none does. Facts travel only if their
+// hashes differ.
 void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Seconds> deadline);
 
 // Everybody's text, by rank. Collective. Adds the bytes that this rank sends to `sent`.

@@ -62,6 +62,10 @@ std::string cause_words(const Change& change) {
       return "trial of one exchange";
     case Cause::kTrialOver:
       return "trial over";
+    case Cause::kCheck:
+      return "timing plain DDP for some steps";
+    case Cause::kCheckOver:
+      return "seen to be faster than plain DDP";
     case Cause::kNewKind:
       return "full exchange done";
     case Cause::kNothing:

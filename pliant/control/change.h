@@ -23,6 +23,8 @@ enum class Cause : std::uint8_t {
   kFaster,      // the plan is predicted to be faster
   kTrial,       // for one exchange
   kTrialOver,   // the plan before the trial is back
+  kCheck,       // plain DDP is timed for some steps
+  kCheckOver,   // the plan before the check is back: it was faster
   kNewKind,     // the full exchange between two kinds is done
 };
 

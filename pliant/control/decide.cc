@@ -28,6 +28,7 @@ std::uint64_t digest(const Inputs& inputs, const State& state) {
   all.push_back(static_cast<double>(inputs.step));
   all.push_back(static_cast<double>(state.epoch));
   all.push_back(inputs.changed ? 1 : 0);
+  if (inputs.seen) all.insert(all.end(), {inputs.seen->step.value, 1.0 * inputs.seen->rounds});
   return pliant::hash(std::as_bytes(std::span(all)),
                       state.in_force ? plan::hash(*state.in_force) : 0);
 }
@@ -83,7 +84,11 @@ class Decider {
     begin();
     const bool trial_ended = end_trial();
     if (!must_evaluate()) return keep(trial_ended);
-    const Evaluation evaluation(inputs_.model, options_, book_);
+    const Evaluation evaluation(inputs_.model, options_, book_, state_.plain_check.overhead);
+    if (state_.plain_check.running()) {
+      end_check(evaluation);
+      return finish(evaluation);
+    }
     const Prediction goal = evaluation.goal(state_.in_force);
     const bool warm_up_ends = warm_up_ended(options_, state_.last.step, inputs_.step);
     note_evaluation(evaluation, goal);
@@ -91,7 +96,8 @@ class Decider {
     if (!state_.in_force) {
       start(target, goal);
     } else {
-      consider(target, evaluation.predict(*state_.in_force), goal, warm_up_ends);
+      consider(target, goal, evaluation, warm_up_ends);
+      if (!out_.changed) consider_check(evaluation);
       if (!out_.changed) consider_trial(goal, evaluation);
     }
     return finish(evaluation);
@@ -103,6 +109,7 @@ class Decider {
     out_.step = inputs_.step;
     out_.inputs_digest = digest(inputs_, state_);
     state_.hysteresis.begin(inputs_.changed, options_, inputs_.step);
+    if (state_.in_force && is_plain(*state_.in_force)) state_.plain_check.forget_slowly(inputs_);
   }
 
   // A trial lasts for one exchange, then the plan before it is in force again.
@@ -115,8 +122,10 @@ class Decider {
 
   // Because an input moved, or because the passing of steps allows something new.
   [[nodiscard]] bool must_evaluate() const {
+    if (state_.in_force && state_.plain_check.running()) return check_is_ready();
     if (!state_.in_force || inputs_.changed || state_.hysteresis.unsettled(inputs_.step))
       return true;
+    if (check_is_ready()) return true;
     return switch_is_possible_again() || warm_up_ended(options_, state_.last.step, inputs_.step) ||
            ramp_is_open_again() || state_.trials.due(options_, inputs_) ||
            state_.last.moved(inputs_.model, options_.tolerance);
@@ -136,12 +145,17 @@ class Decider {
            state_.ramp.opened(*state_.in_force, options_, state_.last.step, inputs_.step);
   }
 
+  [[nodiscard]] bool check_is_ready() const {
+    return options_.policy == Policy::kAuto && state_.plain_check.ready(*state_.in_force, inputs_);
+  }
+
   [[nodiscard]] bool warming_up() const { return control::warming_up(options_, inputs_.step); }
 
   Decision keep(bool trial_ended) {
     out_.choice = *state_.in_force;
-    out_.reason =
-        trial_ended ? "the trial is over" : "no input has moved since the last evaluation";
+    out_.reason = trial_ended                    ? "the trial is over"
+                  : state_.plain_check.running() ? "plain DDP is being timed"
+                                                 : "no input has moved since the last evaluation";
     if (trial_ended) out_.origin.cause = Cause::kTrialOver;
     return std::move(out_);
   }
@@ -184,27 +198,29 @@ class Decider {
   }
 
   [[nodiscard]] std::string stage(const Prediction& target, const Prediction& goal) const {
-    const std::string step = fmt::format("a step of {} that is worth {}",
-                                         pliant::to_string(target.step), worth_of(target));
+    std::string step = fmt::format("a step of {} that is worth {}", pliant::to_string(target.step),
+                                   worth_of(target));
     if (target.plan == goal.plan) return step;
     return fmt::format("{} ({} {})", step, warming_up() ? "warm-up before" : "on the ramp to",
                        to_string(goal.plan));
   }
 
-  void consider(const Prediction& target, const Prediction& now, const Prediction& goal,
+  void consider(const Prediction& target, const Prediction& goal, const Evaluation& evaluation,
                 bool warm_up_ends) {
+    const Prediction now = evaluation.predict(*state_.in_force);
     if (target.plan == now.plan) {
       state_.hysteresis.drop_challenger();
       out_.reason = fmt::format("the plan in force is still the best, with {}", stage(now, goal));
       return;
     }
     const auto [ratio, word] = advantage_of(target, now, goal);
-    const Hysteresis::Challenge challenge{.plan = target.plan,
-                                          .advantage = ratio,
-                                          .better = word,
-                                          .warm_up_ended = warm_up_ends,
-                                          .at_least = least_advantage(target, now, goal, ratio),
-                                          .doubt = doubt()};
+    const Hysteresis::Challenge challenge{
+        .plan = target.plan,
+        .advantage = ratio,
+        .better = word,
+        .warm_up_ended = warm_up_ends,
+        .at_least = least_advantage(target, now, goal, evaluation),
+        .doubt = doubt()};
     if (const auto why = state_.hysteresis.objection(challenge, options_, inputs_.step)) {
       out_.reason = *why;
       return;
@@ -252,10 +268,11 @@ class Decider {
   // If the inputs are off by three times their uncertainty, in the way that speaks most against the
   // target.
   [[nodiscard]] double least_advantage(const Prediction& target, const Prediction& now,
-                                       const Prediction& goal, double least) const {
+                                       const Prediction& goal, const Evaluation& evaluation) const {
+    double least = advantage_of(target, now, goal).ratio;
     for (const model::Inputs& other : within_uncertainty(inputs_.model)) {
       const auto predict = [&](const Prediction& each) {
-        return model::predict(each.plan, other, book_);
+        return evaluation.predict(each.plan, other);
       };
       least = std::min(least, advantage_of(predict(target), predict(now), predict(goal)).ratio);
     }
@@ -275,9 +292,37 @@ class Decider {
       state_.ramp.note_switch(state_.in_force->density, target.plan.density, options_,
                               inputs_.step);
     state_.hysteresis.note_switch(inputs_.step);
+    // What replaces plain DDP is checked soon, unless a check has just ended.
+    if (state_.in_force && is_plain(*state_.in_force) && cause != Cause::kCheckOver)
+      state_.plain_check.next = inputs_.step;
     state_.in_force = target.plan;
     out_.changed = true;
     out_.chosen = target;
+  }
+
+  // Plans are chosen by prediction. One that plain DDP might beat must be seen to be faster.
+  void consider_check(const Evaluation& evaluation) {
+    PlainCheck& check = state_.plain_check;
+    if (!check_is_ready()) return;
+    if (!check.worthwhile(*state_.in_force, evaluation, inputs_)) return check.put_off(inputs_);
+    check.begin(*state_.in_force, inputs_);
+    out_.reason = fmt::format(
+        "timing plain DDP for {} rounds: it may be faster than {}, whose steps take {}",
+        PlainCheck::kRounds, to_string(*state_.in_force), pliant::to_string(inputs_.seen->step));
+    switch_to(*evaluation.plain(), *evaluation.plain(), Cause::kCheck);
+  }
+
+  void end_check(const Evaluation& evaluation) {
+    const Plan before = *state_.plain_check.compared;
+    const Seconds step{state_.plain_check.compared_step};
+    note_evaluation(evaluation, evaluation.goal(state_.in_force));
+    const bool was_faster = state_.plain_check.end(evaluation, inputs_);
+    out_.reason = fmt::format("a step of plain DDP takes {}, one of {} took {}: {} is in force",
+                              pliant::to_string(inputs_.seen->step), to_string(before),
+                              pliant::to_string(step), was_faster ? "that one" : "plain DDP");
+    if (!was_faster) return;
+    const Prediction back = evaluation.predict(before);
+    switch_to(back, back, Cause::kCheckOver);
   }
 
   void consider_trial(const Prediction& goal, const Evaluation& evaluation) {

@@ -14,16 +14,30 @@ using plan::Plan;
 // Predictions that differ by less are equal: codec costs are measured.
 constexpr double kSame = 1.001;
 
+Prediction with_overhead(Prediction prediction, double overhead) {
+  if (is_plain(prediction.plan)) return prediction;
+  prediction.step += Seconds{overhead / prediction.plan.every};
+  return prediction;
+}
+
 }  // namespace
 
-Evaluation::Evaluation(const model::Inputs& inputs, const Options& options, model::PriceBook& book)
-    : inputs_(inputs), options_(options), book_(book) {
+bool is_plain(const Plan& plan) {
+  return plan.kind == plan::Kind::kGradients && plan.scheme == plan::Scheme::kDense &&
+         plan.values == plan::ValueCode::kF32 && plan.reduce == plan::AllReduce::kBackend &&
+         plan.fuse == plan::Fusion::kBucket;
+}
+
+Evaluation::Evaluation(const model::Inputs& inputs, const Options& options, model::PriceBook& book,
+                       double overhead)
+    : inputs_(inputs), options_(options), book_(book), overhead_(overhead) {
   std::vector<Plan> plans = plan::candidates(inputs.world.size, options.candidates);
   std::erase_if(plans, [&](const Plan& plan) {
     return !allowed(plan, options.candidates.pins, options.guards, inputs.adam) || has_twin(plan);
   });
   require(!plans.empty(), "no plan is left by the guard-rails");
   all_ = model::predict_all(plans, inputs, book);
+  for (Prediction& each : all_) each = with_overhead(each, overhead_);
 }
 
 // Star and var are predicted alike. Where both may be chosen star, the plainer one, is enough.
@@ -75,7 +89,16 @@ bool Evaluation::repays(const Prediction& stay, const Prediction& go) const {
 
 Prediction Evaluation::predict(const Plan& plan) const {
   const auto known = std::ranges::find(all_, plan, &Prediction::plan);
-  return known != all_.end() ? *known : model::predict(plan, inputs_, book_);
+  return known != all_.end() ? *known : predict(plan, inputs_);
+}
+
+Prediction Evaluation::predict(const Plan& plan, const model::Inputs& inputs) const {
+  return with_overhead(model::predict(plan, inputs, book_), overhead_);
+}
+
+const Prediction* Evaluation::plain() const {
+  const auto found = std::ranges::find_if(all_, is_plain, &Prediction::plan);
+  return found == all_.end() ? nullptr : &*found;
 }
 
 std::size_t Evaluation::correction_of(const Plan& plan) const {

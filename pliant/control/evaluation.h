@@ -14,10 +14,14 @@ namespace pliant::control {
 class Evaluation {
  public:
   // Predicts all plans that pins and guard-rails allow. Keeps references to its arguments.
-  Evaluation(const model::Inputs& inputs, const Options& options, model::PriceBook& book);
+  // `overhead`: seconds by which an exchange of any plan but plain DDP takes longer than the model
+  // predicts.
+  Evaluation(const model::Inputs& inputs, const Options& options, model::PriceBook& book,
+             double overhead = 0);
 
   [[nodiscard]] const std::vector<model::Prediction>& all() const { return all_; }
   [[nodiscard]] const model::Inputs& inputs() const { return inputs_; }
+  [[nodiscard]] const Options& options() const { return options_; }
 
   // The predictions for which `may(prediction)` is true.
   template <typename May>
@@ -40,6 +44,11 @@ class Evaluation {
   [[nodiscard]] model::Prediction goal(const std::optional<plan::Plan>& in_force) const;
 
   [[nodiscard]] model::Prediction predict(const plan::Plan& plan) const;
+  // The same with other inputs.
+  [[nodiscard]] model::Prediction predict(const plan::Plan& plan,
+                                          const model::Inputs& inputs) const;
+  // Plain DDP; null if it is not among the candidates.
+  [[nodiscard]] const model::Prediction* plain() const;
 
   // Where the correction of this plan's time is kept (plan::Corrections).
   [[nodiscard]] std::size_t correction_of(const plan::Plan& plan) const;
@@ -53,8 +62,12 @@ class Evaluation {
   const model::Inputs& inputs_;
   const Options& options_;
   model::PriceBook& book_;
+  double overhead_;
   std::vector<model::Prediction> all_;
 };
+
+// The backend's own all-reduce of all gradients in every step, bucket by bucket: what DDP does.
+[[nodiscard]] bool is_plain(const plan::Plan& plan);
 
 // Factor by which `a` is better than `b` by the policy's measure. `knee` has no single number: any
 // clear difference counts.

@@ -39,8 +39,10 @@ std::optional<std::string> Hysteresis::objection(const Challenge& challenge, con
   challenger = challenge.plan;
   if (challenge.at_least <= 1) {
     confirmed = 0;
-    return fmt::format("{}, but it may also be {} slower: {}", would_be,
-                       percent(1 - challenge.at_least), challenge.doubt);
+    const std::string worst = challenge.at_least > 0.995
+                                  ? "no faster"
+                                  : fmt::format("{} slower", percent(1 - challenge.at_least));
+    return fmt::format("{}, but it may also be {}: {}", would_be, worst, challenge.doubt);
   }
   ++confirmed;
   if (protects && !rested(options, step))

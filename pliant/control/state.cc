@@ -30,6 +30,17 @@ void visit_fields(Value& state, Visit&& visit) {
   visit("next_trial", state.trials.next_trial);
   visit("marks", state.last.numbers);
   visit("evaluated", state.last.step);
+  visit("compared", state.plain_check.compared);
+  visit("compared_step", state.plain_check.compared_step);
+  visit("overhead", state.plain_check.overhead);
+  visit("next_check", state.plain_check.next);
+  visit("check_period", state.plain_check.period);
+}
+
+// Fields that states of version 0.1 do not have.
+bool may_be_missing(std::string_view name) {
+  return name == "compared" || name == "compared_step" || name == "overhead" ||
+         name == "next_check" || name == "check_period";
 }
 
 template <typename Number>
@@ -91,6 +102,7 @@ State parse_state(std::string_view text) {
   State state;
   visit_fields(state, [&](std::string_view name, auto& field) {
     const auto line = lines.find(name);
+    if (line == lines.end() && may_be_missing(name)) return;
     if (line == lines.end()) throw InputError(fmt::format("control state: '{}' is missing", name));
     read_into(field, line->second);
     lines.erase(line);

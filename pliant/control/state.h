@@ -9,6 +9,7 @@
 
 #include "pliant/control/hysteresis.h"
 #include "pliant/control/last_evaluation.h"
+#include "pliant/control/plain_check.h"
 #include "pliant/control/ramp.h"
 #include "pliant/control/trials.h"
 
@@ -21,6 +22,7 @@ struct State {
   Ramp ramp = {};
   Hysteresis hysteresis = {};
   Trials trials = {};
+  PlainCheck plain_check = {};
   LastEvaluation last = {};
   bool operator==(const State&) const = default;
 };

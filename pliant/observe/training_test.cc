@@ -8,6 +8,7 @@
 #include "pliant/observe/compute.h"
 #include "pliant/observe/readiness.h"
 #include "pliant/observe/selections.h"
+#include "pliant/observe/step_times.h"
 
 namespace pliant::observe {
 namespace {
@@ -95,6 +96,24 @@ TEST(Readiness, OtherUnitsAreOtherMeasurements) {
   readiness.restore(saved);
   EXPECT_EQ(readiness.leads()[0].value(), 0.02);
   EXPECT_FALSE(readiness.leads()[1].known());
+}
+
+TEST(StepTimes, AreTheMedianUnderOnePlan) {
+  StepTimes times;
+  EXPECT_EQ(times.rounds(), 0);
+  const plan::Plan often = plan::parse_plan("gradients dense");
+  times.take(often, 9, 1);
+  EXPECT_EQ(times.rounds(), 0) << "the first round also pays for the change of plan";
+  for (const double seconds : {0.1, 5.0, 0.2}) times.take(often, seconds, 1);
+  EXPECT_EQ(times.rounds(), 3);
+  EXPECT_EQ(times.of_a_step().value, 0.2);
+  const plan::Plan rare = plan::parse_plan("updates every=4 dense");
+  times.take(rare, 0.4, 4);
+  times.take(rare, 0.8, 4);
+  EXPECT_EQ(times.plan(), rare);
+  EXPECT_EQ(times.of_a_step().value, 0.2) << "of one training step";
+  for (int i = 0; i < 100; ++i) times.take(rare, 4, 4);
+  EXPECT_EQ(times.of_a_step().value, 1) << "old rounds are forgotten";
 }
 
 }  // namespace

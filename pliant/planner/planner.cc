@@ -75,6 +75,7 @@ Choice Planner::decide(std::uint64_t round) {
                       .model = inputs(),
                       .changed = std::exchange(network_changed_, false),
                       .noise = state_.network.spread(),
+                      .seen = seen(),
                       .front = front_due};
   for (std::size_t c = 0; c < now.last_seen.size(); ++c)
     now.last_seen[c] = state_.network.last_seen(c).value_or(-1);
@@ -86,6 +87,12 @@ Choice Planner::decide(std::uint64_t round) {
           .predicted = decision->chosen ? decision->chosen->exchange : Seconds{},
           .origin = decision->origin,
           .decision = decision};
+}
+
+std::optional<control::SeenSteps> Planner::seen() const {
+  const observe::StepTimes& times = state_.step_times;
+  if (times.rounds() == 0) return std::nullopt;
+  return control::SeenSteps{times.plan(), times.of_a_step(), times.rounds()};
 }
 
 model::Inputs Planner::inputs() const {
@@ -180,6 +187,8 @@ void Planner::observe_network(std::span<const Record> records, const PlanHistory
 void Planner::observe_compute(std::span<const Record> records, const PlanHistory::Round& round) {
   if (least(records, [](const Record& r) { return r.whole; }) <= 0) return;
   const bool updates = round.plan.kind == plan::Kind::kUpdates;
+  state_.step_times.take(round.plan, most(records, [](const Record& r) { return r.whole; }),
+                         updates ? round.plan.every : 1);
   const double compute = most(records, [updates](const Record& r) {
     return r.whole - r.exposed - (updates ? r.coding : 0);  // gradients are coded by lanes
   });

@@ -68,6 +68,7 @@ class Planner {
   [[nodiscard]] std::optional<plan::Link> link() const;
   // Everything that is known now about network and training.
   [[nodiscard]] model::Inputs inputs() const;
+  [[nodiscard]] std::optional<control::SeenSteps> seen() const;
 
   // For a checkpoint. Empty for a pinned plan, which ignores what it restores.
   [[nodiscard]] std::string to_text() const;

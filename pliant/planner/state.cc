@@ -74,6 +74,7 @@ std::string to_text(const State& state) {
 void restore(State& state, std::string_view text) {
   Lines lines(text);
   State read = state;
+  read.step_times.clear();
   read.costs = plan::parse_cost_table(lines.value("costs"));
   read.steps = static_cast<std::int64_t>(lines.number("steps"));
   read.compute.restore(Level(lines.number("compute")));

@@ -12,6 +12,7 @@
 #include "pliant/observe/network.h"
 #include "pliant/observe/readiness.h"
 #include "pliant/observe/selections.h"
+#include "pliant/observe/step_times.h"
 #include "pliant/plan/costs.h"
 
 namespace pliant::planner {
@@ -27,6 +28,7 @@ struct State {
   observe::Overlap overlap;
   observe::Gain gain;
   observe::Network network;
+  observe::StepTimes step_times;  // a checkpoint does not carry them
   control::State control;
 };
 

@@ -2,9 +2,11 @@
 // Python module pliant._native, the binding of the C++ core. Every call that may block releases the
 // GIL.
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
 #include <span>
 #include <string>
 
@@ -58,6 +60,8 @@ std::unique_ptr<TensorEngine> make_engine(const Groups& groups, const Named& par
                                         buffer_tensors);
 }
 
+constexpr std::int64_t kSampleEntries = 16;  // of each tensor
+
 // Of the bytes, tensor after tensor; the same for tensors that are equal bit for bit.
 std::int64_t hash_of(const std::vector<at::Tensor>& tensors) {
   std::uint64_t all = 0;
@@ -71,16 +75,37 @@ std::int64_t hash_of(const std::vector<at::Tensor>& tensors) {
 }
 
 // A few entries of each tensor, evenly spread: whether they changed says whether the tensors did.
-at::Tensor sample_of(const std::vector<at::Tensor>& tensors) {
-  constexpr std::int64_t kEntries = 16;
+at::Tensor sample_of_host(const std::vector<at::Tensor>& tensors) {
   std::vector<float> entries;
   for (const at::Tensor& tensor : tensors) {
-    if (tensor.scalar_type() != at::kFloat || !tensor.device().is_cpu()) continue;
     const float* data = tensor.const_data_ptr<float>();
-    const std::int64_t stride = std::max<std::int64_t>(1, tensor.numel() / kEntries);
+    const std::int64_t stride = std::max<std::int64_t>(1, tensor.numel() / kSampleEntries);
     for (std::int64_t i = 0; i < tensor.numel(); i += stride) entries.push_back(data[i]);
   }
-  return at::tensor(entries);
+  return at::tensor(entries, at::TensorOptions(at::kFloat).device(at::kCPU));
+}
+
+// The same for tensors on a device or narrower than float32: work of the current stream, whose
+// result is on the device of the first tensor.
+at::Tensor sample_of_any(const std::vector<at::Tensor>& tensors) {
+  const c10::NoGradGuard no_grad;
+  std::vector<at::Tensor> entries;
+  for (const at::Tensor& tensor : tensors) {
+    const std::int64_t stride = std::max<std::int64_t>(1, tensor.numel() / kSampleEntries);
+    const std::int64_t count = (tensor.numel() + stride - 1) / stride;
+    entries.push_back(tensor.detach()
+                          .as_strided({count}, {stride})
+                          .to(tensors.front().device(), at::kFloat, /*non_blocking=*/true));
+  }
+  return at::cat(entries);
+}
+
+// The tensors are dense.
+at::Tensor sample_of(const std::vector<at::Tensor>& tensors) {
+  const bool are_host_floats = std::ranges::all_of(tensors, [](const at::Tensor& tensor) {
+    return tensor.scalar_type() == at::kFloat && tensor.device().is_cpu();
+  });
+  return are_host_floats ? sample_of_host(tensors) : sample_of_any(tensors);
 }
 
 void bind_values(py::module_& module) {

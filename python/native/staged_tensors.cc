@@ -6,7 +6,6 @@
 #include <c10/core/StreamGuard.h>
 
 #include <algorithm>
-#include <optional>
 
 namespace pliant::native {
 namespace {
@@ -17,15 +16,25 @@ float rounded(float value, at::ScalarType type) {
   return value;
 }
 
-// Adds to the events of a chunk: the stream has been given the last copy of this device.
-void note_use(StagingChunks::Chunk& chunk, const c10::Stream& stream) {
-  for (c10::Event& event : chunk.used) {
-    if (event.device_index() == stream.device_index()) return event.record(stream);
+// Rounds the entries in place. lost: receives what that took away; or empty.
+void round_to(at::ScalarType type, std::span<float> entries, std::span<float> lost) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const float exact = entries[i];
+    entries[i] = rounded(exact, type);
+    if (!lost.empty()) lost[i] = exact - entries[i];
   }
-  chunk.used.emplace_back(stream.device_type()).record(stream);
 }
 
 }  // namespace
+
+void StagingChunks::Chunk::note_use(const c10::Stream& stream) {
+  const auto of_device = [&](const c10::Event& event) {
+    return event.device_index() == stream.device_index();
+  };
+  const auto found = std::ranges::find_if(used, of_device);
+  c10::Event& event = found == used.end() ? used.emplace_back(stream.device_type()) : *found;
+  event.record(stream);
+}
 
 void StagingChunks::Chunk::wait() {
   for (const c10::Event& event : used) event.synchronize();
@@ -81,23 +90,32 @@ std::vector<StagedTensors::Piece> StagedTensors::pieces(std::size_t begin,
   return found;
 }
 
+std::vector<c10::Device> StagedTensors::devices_of(const std::vector<Piece>& pieces) {
+  std::vector<c10::Device> devices;
+  for (const Piece& piece : pieces) {
+    const c10::Device device = piece.flat.device();
+    if (!device.is_cpu() && std::ranges::find(devices, device) == devices.end())
+      devices.push_back(device);
+  }
+  return devices;
+}
+
 StagingChunks::Chunk& StagedTensors::begin_reading(std::size_t begin, std::size_t count) {
   StagingChunks::Chunk& chunk = chunks_.next();
-  std::optional<c10::Device> last;  // that has been made to wait
-  for (const auto& [flat, done] : pieces(begin, count)) {
-    const c10::Device device = flat.device();
+  Staging& staging = chunks_.staging;
+  const std::vector<Piece> all = pieces(begin, count);
+  const std::vector<c10::Device> devices = devices_of(all);
+  for (const c10::Device device : devices) staging.follow_current(device);
+  for (const auto& [flat, done] : all) {
     const at::Tensor to = chunk.floats.narrow(0, static_cast<std::int64_t>(done), flat.numel());
-    if (device.is_cpu()) {
+    if (flat.device().is_cpu()) {
       to.copy_(flat);
       continue;
     }
-    if (last != device) chunks_.staging.follow_current(device);
-    last = device;
-    const c10::Stream side = chunks_.staging.stream(device);
-    const c10::StreamGuard on_side(side);
-    to.copy_(flat, /*non_blocking=*/true);
-    note_use(chunk, side);
+    const c10::StreamGuard on_side(staging.stream(flat.device()));
+    staging.copy(to, flat);
   }
+  for (const c10::Device device : devices) chunk.note_use(staging.stream(device));
   return chunk;
 }
 
@@ -125,25 +143,24 @@ void StagedTensors::store(std::size_t begin, std::span<const float> values, std:
   for (std::size_t done = 0; done < values.size(); done += kChunk) {
     const std::size_t size = std::min(kChunk, values.size() - done);
     StagingChunks::Chunk& chunk = chunks_.next();
-    std::copy_n(values.data() + done, size, chunk.floats.mutable_data_ptr<float>());
-    for (const auto& [flat, before] : pieces(begin + done, size)) {
-      const auto entries = flat.numel();
-      const at::Tensor from = chunk.floats.narrow(0, static_cast<std::int64_t>(before), entries);
+    const std::span<float> floats(chunk.floats.mutable_data_ptr<float>(), size);
+    std::ranges::copy(values.subspan(done, size), floats.begin());
+    const std::vector<Piece> all = pieces(begin + done, size);
+    for (const auto& [flat, before] : all) {
+      const auto entries = static_cast<std::size_t>(flat.numel());
+      const at::Tensor from =
+          chunk.floats.narrow(0, static_cast<std::int64_t>(before), flat.numel());
       if (flat.scalar_type() != at::kFloat) {  // `how` is kWrite
-        float* const stored = from.mutable_data_ptr<float>();
-        for (std::int64_t i = 0; i < entries; ++i) {
-          const float exact = stored[i];
-          stored[i] = rounded(exact, flat.scalar_type());
-          if (!lost.empty()) lost[done + before + static_cast<std::size_t>(i)] = exact - stored[i];
-        }
+        round_to(flat.scalar_type(), floats.subspan(before, entries),
+                 lost.empty() ? lost : lost.subspan(done + before, entries));
       }
       if (how == Storing::kWrite) {
-        flat.copy_(from, /*non_blocking=*/true);
+        chunks_.staging.copy(flat, from);
       } else {
-        flat.add_(flat.device().is_cpu() ? from : from.to(flat.device(), /*non_blocking=*/true));
+        chunks_.staging.add(flat, from);
       }
-      if (!flat.device().is_cpu()) note_use(chunk, current_stream(flat.device()));
     }
+    for (const c10::Device device : devices_of(all)) chunk.note_use(current_stream(device));
   }
 }
 

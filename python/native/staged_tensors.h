@@ -19,6 +19,8 @@ struct StagingChunks {
   struct Chunk {
     at::Tensor floats;
     std::vector<c10::Event> used;  // when its last copies are through, by device
+    // The stream has been given the last copy of its device.
+    void note_use(const c10::Stream& stream);
     void wait();
   };
   explicit StagingChunks(Staging& way) : staging(way) {}
@@ -49,6 +51,8 @@ class StagedTensors final : public engine::TensorAccess {
   };
   [[nodiscard]] std::vector<Piece> pieces(std::size_t begin, std::size_t count) const;
   StagingChunks::Chunk& begin_reading(std::size_t begin, std::size_t count);
+  // The devices of these pieces, each once; none for host memory.
+  [[nodiscard]] static std::vector<c10::Device> devices_of(const std::vector<Piece>& pieces);
   enum class Storing { kWrite, kAdd };
   void store(std::size_t begin, std::span<const float> values, std::span<float> lost, Storing how);
 

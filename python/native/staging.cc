@@ -8,9 +8,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace pliant::native {
 namespace {
+
+constexpr const char* kFull =
+    "the device has no memory left for copies ({}): the host converts and adds instead, which is "
+    "slower";
 
 c10::Stream side_stream(c10::Device device) {
   const c10::impl::VirtualGuardImpl guard(device.type());
@@ -35,29 +40,53 @@ c10::Stream Staging::stream(c10::Device device) {
   return streams_.emplace_back(side_stream(device));
 }
 
+void Staging::warn_once(bool& warned, const std::string& what, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(warned, true)) return;
+  warn_(fmt::format(fmt::runtime(what), reason.substr(0, reason.find('\n'))));
+}
+
 at::Tensor Staging::memory(std::int64_t entries) {
   const at::TensorOptions options = at::TensorOptions(at::kFloat).device(at::kCPU);
-  bool pinned = false;
-  {
+  const bool tries_pinned = [this] {
     const std::lock_guard lock(mutex_);
-    pinned = !refused_;
-  }
-  if (pinned) {
+    return !refused_;
+  }();
+  if (tries_pinned) {
     try {
       return at::empty({entries}, options.pinned_memory(true));
     } catch (const std::exception& error) {
-      const std::lock_guard lock(mutex_);
-      if (!refused_) {
-        const std::string reason = error.what();
-        warn_(
-            fmt::format("pinned memory was refused ({}): copies from and to the device use "
-                        "pageable memory, which is slower",
-                        reason.substr(0, reason.find('\n'))));
-      }
-      refused_ = true;
+      warn_once(refused_,
+                "pinned memory was refused ({}): copies from and to the device use pageable "
+                "memory, which is slower",
+                error.what());
     }
   }
   return at::empty({entries}, options);
+}
+
+// A copy that does not block converts on the device, which takes memory there; one that blocks
+// converts on the host.
+void Staging::copy(const at::Tensor& to, const at::Tensor& from) {
+  try {
+    to.copy_(from, /*non_blocking=*/true);
+  } catch (const c10::OutOfMemoryError& error) {
+    warn_once(full_, kFull, error.what());
+    to.copy_(from, /*non_blocking=*/false);
+  }
+}
+
+void Staging::add(const at::Tensor& tensor, const at::Tensor& host) {
+  if (tensor.device().is_cpu()) {
+    tensor.add_(host);
+    return;
+  }
+  try {
+    tensor.add_(host.to(tensor.device(), /*non_blocking=*/true));
+  } catch (const c10::OutOfMemoryError& error) {
+    warn_once(full_, kFull, error.what());
+    tensor.copy_(tensor.to(at::kCPU).add_(host));
+  }
 }
 
 void Staging::follow_current(c10::Device device) {
@@ -74,7 +103,7 @@ StagedCopy Staging::to_host(const at::Tensor& tensor) {
                   .there = std::make_shared<c10::Event>(device.type())};
   follow_current(device);
   const c10::StreamGuard on_side(side);
-  copy.host.copy_(tensor, /*non_blocking=*/true);
+  this->copy(copy.host, tensor);
   copy.there->record(side);
   c10::impl::VirtualGuardImpl(device.type())
       .recordDataPtrOnStream(tensor.storage().data_ptr(), side);
@@ -84,7 +113,7 @@ StagedCopy Staging::to_host(const at::Tensor& tensor) {
 void Staging::to_device(const at::Tensor& host, const at::Tensor& tensor) {
   const c10::NoGradGuard no_grad;
   const c10::StreamGuard on_side(stream(tensor.device()));
-  tensor.copy_(host, /*non_blocking=*/true);
+  copy(tensor, host);
 }
 
 }  // namespace pliant::native

@@ -30,7 +30,8 @@ struct StagedCopy {
 // Any thread may call.
 class Staging {
  public:
-  // warn: called once if pinned memory is refused; pageable memory is used then.
+  // warn: called once if pinned memory is refused (pageable memory is used then), and once if the
+  // device has no memory for a copy (the host does that work then, and waits).
   explicit Staging(std::function<void(const std::string&)> warn) : warn_(std::move(warn)) {}
 
   // The stream for copies of this device.
@@ -43,15 +44,22 @@ class Staging {
   [[nodiscard]] StagedCopy to_host(const at::Tensor& tensor);
   // tensor = host, on stream().
   void to_device(const at::Tensor& host, const at::Tensor& tensor);
+  // to = from, on the current stream, one of them on a device. Their types may differ.
+  void copy(const at::Tensor& to, const at::Tensor& from);
+  // tensor += host, on the current stream of the tensor's device.
+  void add(const at::Tensor& tensor, const at::Tensor& host);
 
   // Makes stream() of the device wait for what the current stream has been given so far.
   void follow_current(c10::Device device);
 
  private:
+  void warn_once(bool& warned, const std::string& what, const std::string& reason);
+
   std::function<void(const std::string&)> warn_;
   std::mutex mutex_;
   std::vector<c10::Stream> streams_;
   bool refused_ = false;  // pinned memory
+  bool full_ = false;     // the device
 };
 
 [[nodiscard]] c10::Stream current_stream(c10::Device device);

@@ -205,7 +205,8 @@ def _check(saved: Mapping[str, Any], parameters: Parameters, rank: int, world_si
         )
     shapes: dict[str, list[int]] = saved["parameters"]
     missing = [name for name in parameters.names if name not in shapes]
-    surplus = [name for name in shapes if name not in parameters.names]
+    known = set(parameters.names)
+    surplus = [name for name in shapes if name not in known]
     if missing or surplus:
         raise ContractError(
             f"load_state_dict: another model: not in the state: {missing or 'none'}; not in the "

@@ -20,7 +20,10 @@ from pliant import _native
 from pliant.errors import CommError, DisagreementError
 
 _AT_ONCE = 1 << 24
-"""Largest number of bytes, of other types than float32, that one gather takes."""
+"""Number of bytes from which on a collective of small tensors takes no more of them."""
+
+_ALIGNMENT = 16
+"""Bytes of the widest type that a tensor may have."""
 
 
 class SideChannel:
@@ -52,16 +55,13 @@ class SideChannel:
         ]
 
     def broadcast(self, tensors: Sequence[torch.Tensor], what: str) -> None:
+        """Writes rank 0's tensors to every rank: many small ones in one message."""
         with self._collective(what), torch.no_grad():
-            for tensor in tensors:
-                flat = tensor.detach().reshape(-1).to("cpu", copy=True)
-                if flat.dtype == torch.float32:
-                    self._native.broadcast(flat)
-                else:
-                    flat = _tensor(
-                        self._native.gather(_bytes(flat) if self.rank == 0 else b"")[0], flat.dtype
-                    )
-                tensor.copy_(flat.view(tensor.shape))
+            for batch in _batches(tensors):
+                room, places = _room_for(batch)
+                _write(places, batch)
+                self._native.broadcast(room)
+                _write(batch, places)
 
     def reduce(self, tensors: Sequence[torch.Tensor], operation: str, what: str) -> None:
         """Every tensor becomes its "mean", "maximum" or "minimum" over the ranks, the same bits
@@ -125,6 +125,43 @@ class SideChannel:
         if operation == "mean":
             return every.to(torch.float64).sum(0).mul_(1.0 / self.size).to(mine.dtype)
         return every.amax(0) if operation == "maximum" else every.amin(0)
+
+
+def _batches(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    """The tensors in order, those together that have about _AT_ONCE bytes. Empty ones are left
+    out."""
+    batch: list[torch.Tensor] = []
+    size = 0
+    for tensor in tensors:
+        if tensor.numel() == 0:
+            continue
+        batch.append(tensor)
+        size += tensor.numel() * tensor.element_size()
+        if size >= _AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _room_for(tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Host memory for all these tensors, as float32 for whoever only copies it, and the part of
+    each, in its type and shape."""
+    sizes = [tensor.numel() * tensor.element_size() for tensor in tensors]
+    room = torch.zeros(
+        sum(size + -size % _ALIGNMENT for size in sizes), dtype=torch.uint8, device="cpu"
+    )
+    places = []
+    begin = 0
+    for tensor, size in zip(tensors, sizes, strict=True):
+        places.append(room[begin : begin + size].view(tensor.dtype).view(tensor.shape))
+        begin += size + -size % _ALIGNMENT
+    return room.view(torch.float32), places
+
+
+def _write(tensors: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+    for tensor, value in zip(tensors, values, strict=True):
+        tensor.copy_(value)
 
 
 def _bytes(tensor: torch.Tensor) -> bytes:

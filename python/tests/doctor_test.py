@@ -13,7 +13,7 @@ from typing import Any
 
 import pliant
 import pytest
-from pliant.doctor import network
+from pliant.doctor import device, network
 from pliant.doctor.findings import Finding, State, as_table, can_attach, verdict
 
 HERE = Path(pliant.__file__ or "").parent
@@ -141,3 +141,60 @@ def test_the_table() -> None:
     assert "\033[33mmissing" in as_table(findings, colour=True)
     broken = [*findings, Finding("training", "attach", State.BROKEN, "no", "mend it")]
     assert verdict(broken) == "pliant.attach() will not work here: attach"
+
+
+def with_late_device(folder: Path) -> dict[str, str]:
+    """An environment in which torch finds the late device as it finds any other extension."""
+    information = folder / "late_backend-0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: late_backend\nVersion: 0\n")
+    (information / "entry_points.txt").write_text(
+        "[torch.backends]\nlate = support.late_backend:register\n"
+    )
+    paths = [str(folder), str(Path(__file__).parent), os.environ["PYTHONPATH"]]
+    return {"PYTHONPATH": os.pathsep.join(paths)}
+
+
+def test_a_device_that_works(tmp_path: Path) -> None:
+    status, document = doctor("--device", "late", **with_late_device(tmp_path))
+    assert (status, document["can_attach"]) == (0, True), document
+    assert "two, on late:0 and late:1, cpu:gloo,late:staged" in found(document, "ranks")["found"]
+    assert found(document, "gradients")["found"].startswith("6 plans, with the bits")
+    assert found(document, "updates")["found"].startswith("5 plans, with the bits")
+    assert found(document, "order")["found"].startswith("2 plans")
+    assert "to the host in" in found(document, "pinned memory")["found"]
+    assert "bytes of the host for each parameter" in found(document, "memory")["found"]
+
+
+@pytest.mark.slow
+def test_host_memory_as_the_device() -> None:
+    status, document = doctor("--device", "cpu")
+    assert (status, found(document, "gradients")["state"]) == (0, "ok"), document
+    assert not any(finding["area"].startswith("network") for finding in document["findings"])
+
+
+@pytest.mark.slow
+def test_a_device_that_loses_waits(tmp_path: Path) -> None:
+    """As a driver with a fault would: some results are wrong, or a rank says why it cannot go on."""
+    environment = with_late_device(tmp_path)
+    status, document = doctor("--device", "late", LATE_DEVICE_DROPS="POOL", **environment)
+    assert status in (5, 6), document
+    broken = [finding for finding in document["findings"] if finding["state"] == "broken"]
+    assert broken and all("report" in finding["fix"] for finding in broken), document
+
+
+def test_wrong_results_are_said() -> None:
+    facts = {
+        "torch": "2", "threads": 1, "backends": {"gloo": True}, "binding": "1", "compiler": "c",
+        "build_type": "Release", "built_for": "2", "simd": ["AVX2"], "tried": True,
+        "device0": "x:0", "device1": "x:1", "group": "xccl", "host_bytes": 8.5, "host_plan": "p",
+        "differing": {"gradients dense": 0, "updates every=1 late=0 dense": 17},
+    }  # fmt: skip
+    findings = device.of_facts("x", facts)
+    assert device.has_wrong_results(findings)
+    texts = {finding.name: (finding.state, finding.found) for finding in findings}
+    assert texts["gradients"] == (State.OK, "1 plan, with the bits of host memory")
+    assert texts["updates"] == (
+        State.BROKEN,
+        "1 of 1 plan differs from host memory: 'updates every=1 late=0 dense' (17 entries)",
+    )

@@ -17,63 +17,12 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from pliant.doctor.device_trial import PLANS
 from support import models, world
+from support.on_late_device import leave, on_device, train
 
-GRADIENTS = [
-    "gradients dense",
-    "gradients dense values=f16",
-    "gradients union density=5%",
-    "gradients shared/star density=5% values=f16",
-    "gradients shared/var density=10% fuse=all",
-    "gradients srs density=5% values=int8 indices=rice",
-]
-UPDATES = [
-    "updates every=1 late=0 dense",
-    "updates every=2 late=1 union density=10% values=int4 indices=rice",
-    "updates every=1 late=0 union density=1% values=f32",
-    "updates every=2 late=0 shared/star density=10%",
-    "updates every=2 late=2 srs density=10% values=int8",
-]
-
-
-def on_device(rank: int, size: int) -> Any:
-    """Registers the device in this rank, and makes a process group that has a backend for it."""
-    import late_device
-
-    from support import late_backend  # noqa: F401
-
-    dist.init_process_group("cpu:gloo,late:staged")
-    late_device.set_delays(seed=rank + 1, most=500, period=4)
-    return late_device
-
-
-def leave() -> None:
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-def train(
-    rank: int,
-    device: str,
-    plan: str | None,
-    steps: int = 6,
-    make: Any = models.mlp,
-    optimizer: Any = models.sgd,
-    **options: Any,
-) -> torch.Tensor:
-    import pliant
-
-    model = models.ddp(make().to(device), bucket_cap_mb=0.004)
-    chosen = optimizer(model)
-    averager = pliant.attach(model, chosen, plan, **options) if plan else None
-    for number in range(steps):
-        inputs, targets = (tensor.to(device) for tensor in models.batch(rank, number))
-        chosen.zero_grad()
-        nn.functional.mse_loss(model(inputs), targets).backward()
-        chosen.step()
-    if averager is not None:
-        averager.close()
-    return models.flat(model).cpu()
+GRADIENTS = [plan for plan in PLANS if plan.startswith("gradients")]
+UPDATES = [plan for plan in PLANS if plan.startswith("updates")]
 
 
 # --- the device itself ---
@@ -268,7 +217,7 @@ def test_dense_is_the_all_reduce_of_the_users_group() -> None:
 # --- loops ---
 
 
-def backward_in_a_side_stream(rank: int, size: int) -> None:
+def backward_in_a_side_stream(rank: int, size: int, plan: str) -> None:
     import pliant
 
     late_device = on_device(rank, size)
@@ -277,7 +226,7 @@ def backward_in_a_side_stream(rank: int, size: int) -> None:
     for device in ("cpu", "late"):
         model = models.ddp(models.mlp().to(device), bucket_cap_mb=0.004)
         optimizer = models.sgd(model)
-        averager = pliant.attach(model, optimizer, "gradients union density=20%")
+        averager = pliant.attach(model, optimizer, plan)
         side = torch.Stream(device="late")
         for number in range(4):
             inputs, targets = (tensor.to(device) for tensor in models.batch(rank, number))
@@ -297,8 +246,9 @@ def backward_in_a_side_stream(rank: int, size: int) -> None:
     leave()
 
 
-def test_a_backward_in_a_side_stream() -> None:
-    world.run(backward_in_a_side_stream, ranks=2, group=False)
+@pytest.mark.parametrize("plan", ["gradients union density=20%", "gradients dense", UPDATES[1]])
+def test_a_backward_in_a_side_stream(plan: str) -> None:
+    world.run(backward_in_a_side_stream, plan, ranks=2, group=False)
 
 
 def twice_before_a_step(rank: int, size: int) -> None:

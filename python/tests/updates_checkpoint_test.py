@@ -294,6 +294,7 @@ def bytes_of_exchanges(averager: pliant.Averager) -> int:
     return summary.bytes_sent - summary.control_bytes_sent
 
 
+@pytest.mark.host  # on a device they are counted later than the step returns
 @on_ranks(2, slow(4))
 def test_bytes_of_a_dense_all_reduce_are_counted(rank: int) -> None:
     size = dist.get_world_size()

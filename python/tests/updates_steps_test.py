@@ -38,7 +38,7 @@ def test_clip_norm_clips_each_ranks_own_gradient(rank: int) -> None:
             else:
                 backward()
                 optimizer.step()
-            gradient = torch.cat([tensor.grad.flatten() for tensor in model.parameters()])
+            gradient = torch.cat([tensor.grad.flatten().cpu() for tensor in model.parameters()])
             torch.testing.assert_close(gradient.norm().item(), 0.01, rtol=1e-4, atol=0)
             dist.all_reduce(gradient)
             torch.testing.assert_close(models.flat(model), before - 0.5 * gradient / 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The engines run in the lab as they are: PyTorch's Gloo and Open MPI, four hosts each."""
+"""The backends run in the lab as they are: PyTorch's Gloo, torchrun and Open MPI."""
 
 import shutil
 import subprocess
@@ -62,6 +62,34 @@ class Engines(unittest.TestCase):
         self.assertEqual(
             sorted(done.stdout.splitlines()),
             [f"[host {i}] 100000.0" for i in range(4)],
+            done.stderr,
+        )
+        self.assertEqual(done.returncode, 0)
+
+    @unittest.skipUnless(has_torch(), "no torch here")
+    def test_torchrun_with_two_ranks_in_each_host(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder) / "sum.py"
+            script.write_text(GLOO)
+            done = lab(
+                "run",
+                "--hosts",
+                "2",
+                "--ranks-per-host",
+                "2",
+                "--link",
+                "100mbit,1ms",
+                "--timeout",
+                "55s",
+                "--",
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                str(script),
+            )
+        self.assertEqual(
+            sorted(done.stdout.splitlines()),
+            sorted(f"[host {rank // 2}] 100000.0" for rank in range(4)),
             done.stderr,
         )
         self.assertEqual(done.returncode, 0)

@@ -47,6 +47,26 @@ class Run(unittest.TestCase):
         )
         self.assertEqual(sorted(done.stderr.splitlines()), [f"[host {i}] oops" for i in range(3)])
 
+    def test_several_ranks_in_a_host(self) -> None:
+        done = lab(
+            "run",
+            "--hosts",
+            "2",
+            "--ranks-per-host",
+            "3",
+            "--",
+            "sh",
+            "-c",
+            "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $PLIANT_LAB_HOST; "
+            "ip route get 10.77.0.$((PLIANT_LAB_HOST + 1)) | grep -c 'dev lo'",
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        expected = []
+        for rank in range(6):
+            prefix = f"[host {rank // 3} rank {rank}]"
+            expected += [f"{prefix} {rank} 6 {rank % 3} 3 {rank // 3}", f"{prefix} 1"]
+        self.assertEqual(sorted(done.stdout.splitlines()), sorted(expected))
+
     def test_real_packets(self) -> None:
         done = lab("run", "--hosts", "2", "--link", "100mbit,2ms", "--", sys.executable, "-c", TCP)
         self.assertEqual(done.stdout, "[host 0] 10.77.0.2 1000000\n", done.stderr)

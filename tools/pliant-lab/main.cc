@@ -36,9 +36,14 @@ class Tool {
         "Exit status: that of the first host that failed; 2 bad input, 6 something is missing "
         "here, 124 --timeout, 128+n ended by signal "
         "n.");
-    network_command("run",
-                    "Run a command in every host, with RANK, WORLD_SIZE, MASTER_ADDR and so on set",
-                    &run);
+    CLI::App* in_hosts = network_command(
+        "run", "Run a command in every host, with RANK, WORLD_SIZE, MASTER_ADDR and so on set",
+        &run);
+    in_hosts
+        ->add_option("--ranks-per-host", options_.ranks_per_host,
+                     "Processes in each host, which share its link; torchrun is started once in "
+                     "each host and starts them itself")
+        ->capture_default_str();
     network_command("mpirun", "Run a program under Open MPI, one rank in each host", &mpirun);
     network_command("shell", "A prompt in host 0", &shell);
     add_exec();
@@ -67,11 +72,12 @@ class Tool {
  private:
   using NetworkCommand = int (*)(const NetworkOptions&, const Command&);
 
-  void network_command(const char* name, const char* help, NetworkCommand command) {
+  CLI::App* network_command(const char* name, const char* help, NetworkCommand command) {
     CLI::App* sub = app_.add_subcommand(name, help);
     options_.add_to(*sub);
     sub->callback(
         [this, command] { action_ = [this, command] { return command(options_, command_); }; });
+    return sub;
   }
 
   CLI::App* control_command(const char* name, const char* help) {

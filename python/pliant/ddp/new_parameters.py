@@ -77,15 +77,17 @@ class NewParameters:
             (self._stepping.add if begins else self._stepping.discard)(id(optimizer))
         elif begins and self._exchanged and not self._stepping:
             self._refuse_if_not_attached(optimizer)
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if (
-                    id(parameter) not in self._known
-                    and id(parameter) not in self._foreign
-                    and parameter.grad is not None
-                    and parameter.requires_grad
-                ):
-                    self._refuse_if_ours(optimizer, parameter)
+        new = [
+            parameter
+            for group in optimizer.param_groups
+            for parameter in group["params"]
+            if id(parameter) not in self._known
+            and id(parameter) not in self._foreign
+            and parameter.grad is not None
+            and parameter.requires_grad
+        ]
+        if new:
+            self._refuse_if_ours(optimizer, new)
 
     def _refuse_if_not_attached(self, optimizer: Optimizer) -> None:
         """Under updates the steps of attached optimizers are what is exchanged."""
@@ -108,26 +110,27 @@ class NewParameters:
             )
         owner.rule_out_updates(f"{name} steps the model and was not given to pliant.attach()")
 
-    def _refuse_if_ours(self, optimizer: Optimizer, parameter: torch.Tensor) -> None:
+    def _refuse_if_ours(self, optimizer: Optimizer, new: Sequence[torch.Tensor]) -> None:
         owner, module = self._owner(), self._module()
         if owner is None or module is None or dist.get_world_size(owner.group) == 1:
             return
-        for name, own in module.named_parameters():
-            if own is parameter:
+        names = {id(own): name for name, own in module.named_parameters()}
+        for parameter in new:
+            if id(parameter) in names:
                 raise UnsupportedError(
-                    f"parameter {name} is trained, and was not when the model was wrapped in DDP "
-                    "and attached (unfrozen or added since?): nobody averages it, and it would "
-                    "differ between ranks. "
+                    f"parameter {names[id(parameter)]} is trained, and was not when the model was "
+                    "wrapped in DDP and attached (unfrozen or added since?): nobody averages it, "
+                    "and it would differ between ranks. "
                     "Call averager.close(), wrap the model in DDP again, and attach again."
                 )
         if id(optimizer) in self._exchanged:
             raise UnsupportedError(
                 f"{type(optimizer).__name__} was given a parameter of shape "
-                f"{list(parameter.shape)} after pliant.attach(), which is not the model's: under "
+                f"{list(new[0].shape)} after pliant.attach(), which is not the model's: under "
                 "updates nobody would average it. "
                 "Give it an optimizer of its own, or call averager.close() and attach again."
             )
-        self._foreign.add(id(parameter))
+        self._foreign.update(id(parameter) for parameter in new)
 
 
 def _call(method: weakref.WeakMethod[Any], optimizer: Optimizer, begins: bool) -> None:

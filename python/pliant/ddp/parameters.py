@@ -13,7 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 from pliant import _native
 from pliant.errors import UnsupportedError
 
-_FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
+"""Types of parameters that are averaged."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def _check(name: str, parameter: torch.Tensor) -> None:
             f"pliant does not average complex gradients, and parameter {name} is "
             f"{parameter.dtype}. Keep real and imaginary part as two parameters."
         )
-    if parameter.dtype not in _FLOATS:
+    if parameter.dtype not in FLOATS:
         raise UnsupportedError(
             f"parameter {name} is {parameter.dtype}; pliant averages float32, bfloat16 and float16"
         )

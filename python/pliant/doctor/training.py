@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +31,20 @@ _REBUILD = (
 
 def check() -> list[Finding]:
     facts = run_trial()
-    return [_python(), *_torch(facts), *_binding(facts), *_attach(facts)]
+    return [*of_installation(facts), *_attach(facts)]
 
 
-def run_trial() -> dict[str, Any]:
-    """Facts that the two ranks found. A rank that dies leaves those that it had written."""
+def of_installation(facts: dict[str, Any]) -> list[Finding]:
+    return [_python(), *_torch(facts), *_binding(facts)]
+
+
+def run_trial(*device: str, seconds: float = _TRIAL_SECONDS) -> dict[str, Any]:
+    """Facts that the two ranks found. A rank that dies leaves those that it had written. device:
+    the one to try, if it is one."""
     with tempfile.TemporaryDirectory(prefix="pliant-doctor-") as name:
         folder = Path(name)
-        ranks = [_start(rank, folder) for rank in range(_RANKS)]
-        _wait(ranks)
+        ranks = [_start(rank, folder, device) for rank in range(_RANKS)]
+        _wait(ranks, seconds)
         known: dict[str, Any] = {}
         for rank, process in enumerate(ranks):
             facts = folder / f"facts{rank}"
@@ -52,7 +58,7 @@ def run_trial() -> dict[str, Any]:
         return known
 
 
-def _start(rank: int, folder: Path) -> subprocess.Popen[bytes]:
+def _start(rank: int, folder: Path, device: Sequence[str]) -> subprocess.Popen[bytes]:
     command = [
         sys.executable,
         "-m",
@@ -61,15 +67,16 @@ def _start(rank: int, folder: Path) -> subprocess.Popen[bytes]:
         str(_RANKS),
         str(folder / "store"),
         str(folder / f"facts{rank}"),
+        *device,
     ]
     with (folder / f"said{rank}").open("wb") as said:
         return subprocess.Popen(command, stdout=said, stderr=said, env=_environment())
 
 
-def _wait(ranks: list[subprocess.Popen[bytes]]) -> None:
+def _wait(ranks: list[subprocess.Popen[bytes]], seconds: float) -> None:
     """Until all have ended; not for long once one has failed, for the other then waits for it in
     vain."""
-    deadline = time.monotonic() + _TRIAL_SECONDS
+    deadline = time.monotonic() + seconds
     while any(rank.poll() is None for rank in ranks):
         if any(rank.poll() for rank in ranks):
             deadline = min(deadline, time.monotonic() + _GRACE_SECONDS)

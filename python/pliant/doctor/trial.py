@@ -2,36 +2,27 @@
 """One rank of the doctor's trial: loads torch, then the binding, then trains a few steps under a
 sparse plan with the other one.
 
-Usage: python -m pliant.doctor.trial RANK SIZE STORE FACTS. Facts are JSON lines, each written as
-soon as it is known."""
+Usage: python -m pliant.doctor.trial RANK SIZE STORE FACTS [DEVICE]. With a device it tries that one
+instead (device_trial.py)."""
 
 from __future__ import annotations
 
 import datetime
-import json
 import sys
 from pathlib import Path
-from typing import Any
+
+from pliant.doctor.facts import Facts, text_of
 
 _PLAN = "gradients union density=10%"
 _STEPS = 3
 _PATIENCE = datetime.timedelta(seconds=60)
 
 
-class Facts:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def add(self, **facts: Any) -> None:
-        with self._path.open("a") as out:
-            out.write(json.dumps(facts) + "\n")
-
-
 def look_at_torch(facts: Facts) -> bool:
     try:
         import torch
     except Exception as error:
-        facts.add(torch_error=_text(error))
+        facts.add(torch_error=text_of(error))
         return False
     facts.add(
         torch=str(torch.__version__),
@@ -59,7 +50,7 @@ def look_at_binding(facts: Facts) -> bool:
         version.check_here()
         from pliant import _native
     except Exception as error:
-        facts.add(binding_error=_text(error))
+        facts.add(binding_error=text_of(error))
         return False
     built = version.of_build()
     facts.add(
@@ -93,20 +84,23 @@ def train(rank: int, size: int, store: str) -> int:
     return _STEPS
 
 
-def main(rank: int, size: int, store: str, facts: Facts) -> int:
+def main(rank: int, size: int, store: str, facts: Facts, device: str | None) -> int:
     if not look_at_torch(facts) or not look_at_binding(facts):
         return 0
     try:
-        facts.add(attached=train(rank, size, store), plan=_PLAN)
+        if device is None:
+            facts.add(attached=train(rank, size, store), plan=_PLAN)
+        else:
+            from pliant.doctor import device_trial
+
+            device_trial.try_device(device, rank, size, store, facts)
     except Exception as error:
-        facts.add(attach_error=_text(error))
+        facts.add(attach_error=text_of(error))
         return 1
     return 0
 
 
-def _text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], Facts(Path(sys.argv[4]))))
+    numbers = [int(word) for word in sys.argv[1:3]]
+    wanted = sys.argv[5] if len(sys.argv) > 5 else None
+    sys.exit(main(numbers[0], numbers[1], sys.argv[3], Facts(Path(sys.argv[4])), wanted))

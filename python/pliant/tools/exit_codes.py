@@ -6,6 +6,7 @@ from __future__ import annotations
 FINE = 0
 FAILED = 1
 BAD_INPUT = 2
+WRONG_RESULT = 5
 SOMETHING_MISSING = 6
 TIMEOUT = 124
 

@@ -183,6 +183,7 @@ class UpdatesDriver:
             return
         self._local_state.completed_step()
         self._local_state.check_unchanged()
+        self.optimizers.check_state()
         engine = self._engine
         self._views.base_changed()
         engine.note_rates(self.optimizers.rates())

@@ -15,13 +15,13 @@ import torch
 from torch import nn
 
 from pliant import _native
-from pliant.ddp.parameters import Parameters, is_dense
+from pliant.ddp.parameters import FLOATS, Parameters, is_dense
 from pliant.side_channel import SideChannel
 
 
 class FrozenParameters:
-    """Float32 parameters of a model that get no gradients. Compares a sample of each with what it
-    was when the base was taken."""
+    """Parameters of a model that get no gradients. Compares a sample of each with what it was when
+    the base was taken; that waits for their device."""
 
     def __init__(
         self, module: nn.Module, averaged: Parameters, ignored: Collection[str] = ()
@@ -33,8 +33,7 @@ class FrozenParameters:
             if id(parameter) not in known
             and name not in ignored
             and not parameter.requires_grad
-            and parameter.dtype == torch.float32
-            and parameter.device.type == "cpu"
+            and parameter.dtype in FLOATS
             and is_dense(parameter)
         }
         self._before: dict[str, torch.Tensor] = {}

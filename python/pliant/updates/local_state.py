@@ -26,6 +26,9 @@ from pliant.updates.optimizers import Optimizers
 
 log = logging.getLogger("pliant")
 
+_WHOLE_NUMBERS = {2: torch.int16, 4: torch.int32}
+"""By the bytes of one entry: those of the types that travel."""
+
 _DISTRIBUTED_CHECKPOINT = "torch/distributed/checkpoint/state_dict.py"
 
 
@@ -221,8 +224,12 @@ class LocalState:
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.shape == b.shape and torch.equal(
-        a.detach().contiguous().view(torch.int32), b.detach().contiguous().view(torch.int32)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    as_whole_numbers = _WHOLE_NUMBERS[a.element_size()]
+    return torch.equal(
+        a.detach().contiguous().view(as_whole_numbers),
+        b.detach().contiguous().view(as_whole_numbers),
     )
 
 

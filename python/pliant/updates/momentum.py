@@ -7,6 +7,7 @@ from __future__ import annotations
 import torch
 
 from pliant import _native
+from pliant.ddp.parameters import FLOATS
 from pliant.updates.optimizers import Optimizers
 
 _OF_SGD = ("momentum_buffer",)
@@ -43,6 +44,7 @@ class MomentumClearing:
 
 def _laid_out(parameter: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """The tensor, or a copy with the parameter's strides."""
-    if tensor.dtype == torch.float32 and tensor.stride() == parameter.stride():
+    if tensor.dtype in FLOATS and tensor.stride() == parameter.stride():
         return tensor
-    return torch.empty_like(parameter).copy_(tensor)
+    dtype = tensor.dtype if tensor.dtype in FLOATS else parameter.dtype
+    return torch.empty_like(parameter, dtype=dtype).copy_(tensor)

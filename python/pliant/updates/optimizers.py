@@ -20,12 +20,17 @@ from pliant.errors import UnsupportedError
 _SECOND_COPIES = ("schedulefree", "lookahead")
 """Names of optimizers that keep a second copy of the parameters."""
 
+_MASTER_COPIES = ("master_weights", "param_groups_master", "fp32_from_fp16_groups")
+"""Attributes of optimizers that keep float32 copies of narrower parameters beside their state
+(Apex)."""
+
 
 class Optimizers:
     def __init__(self, given: object) -> None:
         listed: Sequence[object] = list(given) if isinstance(given, (list, tuple)) else [given]
         self._given = listed
         self.each: list[Optimizer] = [check_optimizer(one) for one in listed]
+        self._checked_state = False
         if not self.each:
             raise UnsupportedError("optimizer=[]: at least one")
 
@@ -98,7 +103,27 @@ class Optimizers:
         for optimizer, state in zip(self.each, saved, strict=True):
             optimizer.load_state_dict(copy.deepcopy(dict(state)))
 
+    def check_state(self) -> None:
+        """After a step. Looks once at the state that it has made: an optimizer of narrow parameters
+        may step float32 copies of its own and round those. Such a copy rounds to the parameter, bit
+        for bit. Waits for the device if there are narrow parameters."""
+        if self._checked_state:
+            return
+        self._checked_state = True
+        for place, parameter, key, value in self.tensors():
+            if parameter.dtype == torch.float32 or value.dtype != torch.float32:
+                continue
+            if value.shape != parameter.shape or not parameter.detach().any():
+                continue
+            if torch.equal(value.to(parameter.device, parameter.dtype), parameter.detach()):
+                why = _keeps_master_copies(self.each[place], f"its state {key!r}")
+                raise UnsupportedError(f"kind updates: {why}")
+
     def _second_copies(self) -> str | None:
+        for optimizer in self.each:
+            for attribute in _MASTER_COPIES:
+                if getattr(optimizer, attribute, None):
+                    return _keeps_master_copies(optimizer, attribute)
         for given in self._given:
             one: object = given
             while one is not None:
@@ -154,6 +179,14 @@ class Optimizers:
         return None
 
 
+def _keeps_master_copies(optimizer: Optimizer, where: str) -> str:
+    return (
+        f"{type(optimizer).__name__} keeps a float32 copy of the parameters ({where}), which an "
+        "exchange would not move. Pliant keeps one of its own: use the optimizer without it, or a "
+        "plan of kind gradients."
+    )
+
+
 def check_optimizer(optimizer: object) -> torch.optim.Optimizer:
     """The optimizer itself, from under Accelerate's wrapper; ZeRO is refused by name."""
     inner = getattr(optimizer, "optimizer", optimizer)
@@ -200,12 +233,6 @@ def _unfit(parameters: Parameters, module: nn.Module, ignored: Collection[str]) 
                 f"parameter {name} has an optimizer that steps inside backward: under updates a "
                 "step must see all gradients. "
                 "Step after backward, or use a plan of kind gradients."
-            )
-        if parameter.dtype != torch.float32:
-            return (
-                f"parameter {name} is {parameter.dtype}: the progress of a step is often smaller "
-                "than that type can add, so it would be lost. "
-                "Keep parameters in float32 and use torch.autocast, or a plan of kind gradients."
             )
         if not is_dense(parameter):
             return f"parameter {name} is not one dense piece of memory (strides {list(parameter.stride())}). Make it so: parameter.data = parameter.data.contiguous()"

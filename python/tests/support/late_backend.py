@@ -2,13 +2,17 @@
 """The late device as torch's device "late": importing this module registers it.
 
 Its memory cannot be touched by the host, its streams are threads that run late on purpose, and
-random (support/late/streams.h). A group for it: `init_process_group("cpu:gloo,late:staged")`."""
+random (support/late/streams.h). A group for it: `init_process_group("cpu:gloo,late:staged")`.
+
+LATE_DEVICE_DROPS=POOL in the environment makes a faulty device of it: streams of the pool do not
+wait for events (late_device.Waiter has other names)."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
 import datetime
+import os
 import sys
 import types
 from collections.abc import Iterator
@@ -84,6 +88,11 @@ def _end() -> None:
             late_device.synchronize(device)
 
 
+def register() -> None:
+    """For torch, which calls this if an installed package names it as a backend: importing this
+    module has done it all."""
+
+
 if not hasattr(torch, NAME):
     torch.utils.rename_privateuse1_backend(NAME)
     sys.modules[f"torch.{NAME}"] = _make_module()
@@ -91,3 +100,6 @@ if not hasattr(torch, NAME):
     torch.utils.generate_methods_for_privateuse1_backend()
     dist.Backend.register_backend("staged", _staged, devices=[NAME])
     atexit.register(_end)
+    if dropped := os.environ.get("LATE_DEVICE_DROPS"):
+        late_device.drop_waits(getattr(late_device.Waiter, dropped))
+        late_device.set_delays(seed=1, least=3000, most=3000, period=2)

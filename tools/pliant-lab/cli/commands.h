@@ -25,8 +25,16 @@ int tell(std::optional<int> lab,
          const std::string& line);  // a line to the control socket that is answered by "ok"
 int status(std::optional<int> lab, bool json);
 
-// Variables of a host's environment besides the launcher's.
-[[nodiscard]] std::map<std::string, std::string> host_environment(int host, int hosts,
-                                                                  const std::string& control);
+// A process among those that `run` starts.
+struct Place {
+  int host = 0;
+  int hosts = 1;
+  int local_rank = 0;
+  int ranks_per_host = 1;
+};
+
+// Variables of a process's environment besides the launcher's.
+[[nodiscard]] std::map<std::string, std::string> environment_of(const Place& place,
+                                                                const std::string& control);
 
 }  // namespace pliant::lab

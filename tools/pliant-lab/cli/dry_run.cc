@@ -58,6 +58,8 @@ int dry_run(const NetworkOptions& options, const Command& command) {
   fmt::print("would start {} hosts, MTU {}, seed {}{}\n", plan.hosts, plan.mtu, plan.seed,
              limit ? ", for at most " + to_string(*limit) : "");
   fmt::print("command in the lab: {}\n", fmt::join(command, " "));
+  if (options.ranks_per_host > 1)
+    fmt::print("ranks in each host: {}, joined by its loopback\n", options.ranks_per_host);
   const auto links = plan.links();
   for (int host = 0; host < plan.hosts; ++host)
     fmt::print("host {:<3} {:<12} {}\n", host, host_address(host),

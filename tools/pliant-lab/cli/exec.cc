@@ -99,6 +99,20 @@ int host_of_address(const std::string& address) {
   throw InputError(fmt::format("'{}' is not the address of a host", address));
 }
 
+// Gives the daemon of a host a folder of its own for session files. Hosts share the machine's name
+// and file system: in one folder daemons would overwrite each other's files, and crash now and
+// then. mpirun names the folder in the daemon's command, where it beats the environment.
+void separate_session_files(std::string& script, const std::filesystem::path& shared, int host) {
+  constexpr std::string_view kParameter = "orte_tmpdir_base";
+  const std::size_t parameter = script.find(kParameter);
+  if (parameter == std::string::npos) return;
+  const std::size_t folder = script.find(shared.string(), parameter);
+  if (folder == std::string::npos) return;
+  const std::filesystem::path own = shared / fmt::format("host{}", host);
+  std::filesystem::create_directory(own);
+  script.replace(folder, shared.string().size(), own.string());
+}
+
 }  // namespace
 
 int exec_in_host(const std::string& host, std::optional<int> lab, const Command& command) {
@@ -116,8 +130,8 @@ int mpi_agent(const Command& arguments) {
     throw InputError("mpi-agent: for Open MPI only: an address and a command");
   const std::string control = control_variable();
   const int host = host_of_address(arguments.front());
-  const std::string script =
-      fmt::format("{}", fmt::join(arguments.begin() + 1, arguments.end(), " "));
+  std::string script = fmt::format("{}", fmt::join(arguments.begin() + 1, arguments.end(), " "));
+  separate_session_files(script, std::filesystem::path(control).parent_path(), host);
   become_in_host(open_namespace(control, host), host, control, {"/bin/sh", "-c", script});
   return 0;
 }

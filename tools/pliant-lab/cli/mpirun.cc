@@ -42,6 +42,7 @@ Command mpirun_command(int hosts, const Command& command) {
       {"plm", "rsh"},
       {"plm_rsh_agent", self + " mpi-agent"},
       {"plm_rsh_no_tree_spawn", "1"},
+      {"orte_leave_session_attached", "1"},  // mpirun sees a daemon that dies, and does not hang
       {"oob_tcp_if_include", kSubnet},
       {"btl", "self,tcp"},
       {"btl_tcp_if_include", kSubnet},
@@ -55,7 +56,7 @@ Command mpirun_command(int hosts, const Command& command) {
 }
 
 // Open MPI leaves session files behind when it is killed: they go to the lab's own folder in
-// memory.
+// memory. These are mpirun's; the agent gives each host's daemon a folder of its own.
 Environment mpi_environment(const Lab& lab) {
   return {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},

@@ -19,6 +19,8 @@ namespace {
 constexpr BytesPerSecond kJumboFrom = from_bits_per_second(200e6);
 constexpr BytesPerSecond kHugeFrom = from_bits_per_second(2.5e9);
 
+constexpr int kMostRanksPerHost = 64;
+
 bool is_number(const std::string& text) {
   return !text.empty() && text.size() < 7 &&
          std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
@@ -116,6 +118,9 @@ HostChange parse_host_link(const std::string& text, int hosts) {
 NetworkPlan NetworkOptions::plan() const {
   if (hosts < 1 || hosts > kMostHosts)
     throw InputError(fmt::format("--hosts: {} is not between 1 and {}", hosts, kMostHosts));
+  if (ranks_per_host < 1 || ranks_per_host > kMostRanksPerHost)
+    throw InputError(fmt::format("--ranks-per-host: {} is not between 1 and {}", ranks_per_host,
+                                 kMostRanksPerHost));
   require_positive(scale_bandwidth, "--scale-bandwidth");
   require_positive(scale_time, "--scale-time");
   NetworkPlan plan;

@@ -14,6 +14,7 @@ namespace pliant::lab {
 
 struct NetworkOptions {
   int hosts = 2;
+  int ranks_per_host = 1;  // of run
   std::vector<std::string> links;
   std::vector<std::string> host_links;  // "3=20mbit,80ms"
   std::string timeline;

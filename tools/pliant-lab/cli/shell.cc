@@ -36,7 +36,7 @@ int shell(const NetworkOptions& options, const Command& command) {
   processes.push_back(
       {"", lab.start({.host = 0,
                       .command = start,
-                      .environment = host_environment(0, plan.hosts, lab.control())})});
+                      .environment = environment_of({.hosts = plan.hosts}, lab.control())})});
   const int status = Supervisor(lab, std::move(processes), Relay(), limit).run();
   take_terminal_back();
   return status;

@@ -98,6 +98,7 @@ class StagedBackend final : public c10d::Backend {
     Event ready;
     ready.record(current(device));
     ready.block(stream);
+    last_.block(stream);
     auto work = c10::make_intrusive<StreamWork>(getRank(), type, outputs, inputs);
     Tensors to, from;
     for (const at::Tensor& tensor : outputs) to.push_back(for_kernels(tensor));
@@ -112,11 +113,13 @@ class StagedBackend final : public c10d::Backend {
       for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(results[i]);
     });
     stream.run([held = work] {});  // keeps the tensors until here
+    last_.record(stream);
     work->enqueued(stream);
     return work;
   }
 
   c10::intrusive_ptr<c10d::Backend> gloo_;
+  Event last_;  // collective: Gloo needs one order, also of those on several devices
 };
 
 }  // namespace

@@ -28,6 +28,8 @@ Stream& from_torch(const c10::Stream& torch) {
 
 struct DeviceAllocator final : c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
+    TORCH_CHECK_WITH(OutOfMemoryError, !is_refused(bytes), "late: out of memory: ", bytes,
+                     " bytes are refused");
     Stream& now = current(current_device());
     void* block = late::allocate(bytes, now);
     return {block, block, &late::free, device(now.device())};

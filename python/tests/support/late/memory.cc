@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -85,6 +86,8 @@ Blocks& blocks() {
   return all;
 }
 
+std::atomic<std::size_t> refused_from{0};
+
 struct Pinned {
   std::mutex mutex;
   std::map<const std::byte*, std::pair<std::size_t, std::shared_ptr<void>>> used;
@@ -140,6 +143,10 @@ void used_by(const void* block, Stream& stream) {
   if (found != all.used.end() && found->second.owner != &stream)
     found->second.users.insert(&stream);
 }
+
+void refuse_memory(std::size_t bytes) { refused_from = bytes; }
+
+bool is_refused(std::size_t bytes) { return refused_from > 0 && bytes >= refused_from; }
 
 int device_of(const void* block) {
   Blocks& all = blocks();

@@ -22,6 +22,9 @@ void free(void* block);
 // Another stream uses the block: it is not overwritten before that stream has got so far.
 void used_by(const void* block, Stream& stream);
 [[nodiscard]] int device_of(const void* block);
+// From now on blocks of so many bytes or more are refused. 0: none.
+void refuse_memory(std::size_t bytes);
+[[nodiscard]] bool is_refused(std::size_t bytes);
 
 // The address at which kernels find what a tensor has at `address`. Null stays null.
 [[nodiscard]] void* for_kernels(const void* address);

@@ -24,6 +24,7 @@ PYBIND11_MODULE(late_device, module) {
       .value("DEFAULT_STREAM", late::Waiter::kDefaultStream)
       .value("HOST", late::Waiter::kHost);
   module.def("drop_waits", &late::drop_waits, py::arg("waiter"));
+  module.def("refuse_memory", &late::refuse_memory, py::arg("bytes"));
   module.def("refuse_pinned", &late::refuse_pinned, py::arg("refuse"));
   module.def("pinned_allocations", &late::pinned_allocations);
   module.def("current_device", &late::current_device);

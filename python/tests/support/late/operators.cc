@@ -133,6 +133,10 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_bloc
   const at::Tensor& host = is_late(from) ? to : from;
   const auto kept = keep_pinned(host.data_ptr());
   if (non_blocking && kept != nullptr) {
+    // As on CUDA, a conversion that nobody waits for takes memory of the device.
+    const c10::Device device = is_late(to) ? to.device() : from.device();
+    if (from.scalar_type() != to.scalar_type())
+      at::empty(host.sizes(), host.options().pinned_memory(false).device(device));
     const at::Tensor source = is_late(from) ? for_kernels(from) : without_owner(from);
     const at::Tensor target = is_late(to) ? for_kernels(to) : without_owner(to);
     enqueue(stream, [source, target, kept] { target.copy_(source); });
