@@ -101,6 +101,7 @@ std::vector<schedule::Collective> understand_collectives(const std::vector<std::
   if (std::ranges::find(typed, "all") != typed.end())
     return {kCollectives.begin(), kCollectives.end()};
   std::vector<schedule::Collective> collectives;
+  collectives.reserve(typed.size());
   for (const auto& name : typed) collectives.push_back(find_collective(name));
   return collectives;
 }

@@ -23,7 +23,7 @@ namespace {
 
 // Buckets as DDP cuts them, the last layers' gradients first: one of 1 MiB, which leaves early, and
 // then of 25 MiB.
-constexpr std::size_t kFirstBucketLength = 1024 * 1024 / sizeof(float);
+constexpr std::size_t kFirstBucketLength = std::size_t{1024} * 1024 / sizeof(float);
 constexpr std::size_t kBucketLength = 25 * kFirstBucketLength;
 // Backward takes about two thirds of a step, and buckets become ready evenly during it.
 constexpr double kForwardShare = 1.0 / 3;
