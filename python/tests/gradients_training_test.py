@@ -101,7 +101,7 @@ def residual_of(averager: object, model: nn.Module) -> torch.Tensor:
     residual = averager.state_dict()["residual"]  # type: ignore[attr-defined]
     return torch.cat(
         [
-            residual.get(name, torch.zeros_like(parameter)).double().flatten()
+            residual.get(name, torch.zeros_like(parameter)).to(parameter).double().flatten()
             for name, parameter in model.named_parameters()
         ]
     )

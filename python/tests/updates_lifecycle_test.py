@@ -67,6 +67,7 @@ def resources() -> tuple[int, int]:
     return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.host  # the late device keeps a thread for each stream of its pool
 @on_ranks(2)
 def test_a_sweep_without_close_leaks_nothing(rank: int) -> None:
     for plan in (OWN, "gradients union density=10%"):

@@ -128,8 +128,9 @@ def test_copies_types_threads_and_exports(rank: int) -> None:
     answers: list[torch.Tensor] = []
 
     def elsewhere() -> None:
-        steps(model, optimizer, rank, 1)
-        answers.append(outputs(model))
+        with torch.device(next(model.parameters()).device):  # a thread has a default of its own
+            steps(model, optimizer, rank, 1)
+            answers.append(outputs(model))
 
     thread = threading.Thread(target=elsewhere)
     thread.start()
