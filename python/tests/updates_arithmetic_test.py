@@ -90,7 +90,7 @@ def test_right_after_sending_only_own_parts_differ_from_the_base(rank: int) -> N
                 assert len(flights) == min(2, number // 2 + 1)
                 for flight in flights:
                     for name, own_part in flight["own_part"].items():
-                        reference[name] += own_part
+                        reference[name] += own_part.to(reference[name].device)
                 for name, parameter in model.module.named_parameters():
                     assert torch.equal(parameter, reference[name]), (scheme, number, name)
                 if scheme != "dense":
