@@ -3,19 +3,15 @@
 
 A rank that has run out of data settles in a thread: it takes part in the others' exchanges, sending
 nothing new, until every rank has come to its end. It does so on copies, because DDP writes the last
-joiner's parameters to every rank at the end; the copies are written after that. The copies are in
-host memory: on a device the thread's work would queue behind collectives of Join, and these wait
-for ranks that wait for this thread."""
+joiner's parameters to every rank at the end; the copies are written after that."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import weakref
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import torch
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
 from torch.nn.parallel import DistributedDataParallel
 
@@ -97,16 +93,11 @@ class JoinSupport:
 
     def _copy(self) -> None:
         if self._copies is None:
-            parameters, buffers = self._updates.tensors.pair()
-            self._copies = _on_host(parameters), _on_host(buffers)
+            self._copies = self._updates.tensors.copies()
             return
         parameters, buffers = self._copies
         for tensor, copy in zip(self._updates.tensors.all(), [*parameters, *buffers], strict=True):
             copy.copy_(tensor.detach())
-
-
-def _on_host(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    return [tensor.detach().to("cpu", copy=True) for tensor in tensors]
 
 
 class _Hook(JoinHook):

@@ -28,6 +28,10 @@ class ModelTensors:
     def pair(self) -> Pair:
         return self.parameters.tensors, self.buffers.tensors()
 
+    def copies(self) -> Pair:
+        parameters, buffers = self.pair()
+        return copies_of(parameters), copies_of(buffers)
+
     def all(self) -> list[torch.Tensor]:
         return [*self.parameters.tensors, *self.buffers.tensors()]
 
