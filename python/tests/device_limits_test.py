@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.distributed.algorithms.join import Join
 
 from support import models, world
 from support.on_late_device import leave, on_device
@@ -144,3 +145,19 @@ def test_parameters_on_two_devices_of_one_rank() -> None:
         "updates every=2 late=1 union density=10%",
     ]
     world.run(two_devices, plans, ranks=2, group=False)
+
+
+def join_is_refused(rank: int, size: int) -> None:
+    import pliant
+
+    on_device(rank, size)
+    model = models.ddp(models.mlp().to("late"))
+    averager = pliant.attach(model, models.sgd(model), "updates every=1 late=0 dense")
+    with pytest.raises(pliant.UnsupportedError, match="0.weight is on late:0"):
+        Join([model, averager])  # type: ignore[list-item]
+    averager.close()
+    leave()
+
+
+def test_join_under_updates_is_refused() -> None:
+    world.run(join_is_refused, ranks=2, group=False)

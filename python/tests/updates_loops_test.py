@@ -239,6 +239,7 @@ def test_compiled_models_and_steps(rank: int) -> None:
     averager.close()
 
 
+@pytest.mark.host  # refused on a device
 @on_ranks(2)
 def test_uneven_inputs_in_join(rank: int) -> None:
     for order in (0, 1):

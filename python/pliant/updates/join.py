@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
 from torch.nn.parallel import DistributedDataParallel
 
-from pliant.errors import ContractError
+from pliant.errors import ContractError, UnsupportedError
 from pliant.updates.model_tensors import Pair, write
 
 if TYPE_CHECKING:
@@ -35,17 +35,30 @@ class JoinSupport:
         self._failure: BaseException | None = None
 
     def begin(self, joinable: Joinable) -> JoinHook:
+        if self._updates.trains_locally:
+            self._check_in_host_memory()
         self._updates.make_loaded_the_base()
         self._updates.check_as_trained()
         self._joinable = joinable
         self._copy()
         return _Hook(self)
 
+    def _check_in_host_memory(self) -> None:
+        """On a device the thread's work would queue behind collectives of Join, and these wait for
+        ranks that wait for this thread."""
+        for name, parameter in self._updates.tensors.parameters.named():
+            if parameter.device.type != "cpu":
+                raise UnsupportedError(
+                    "under updates Join works with parameters in host memory only, and "
+                    f"{name} is on {parameter.device}; plan='gradients' works on devices"
+                )
+
     def before_forward(self) -> None:
         config = self._ddp._join_config
         if self._joinable is not None and not self._joinable._join_config.enable:
             self._joinable = self._copies = None  # Join(..., enable=False)
         if self._joinable is not None:
+            self._check_in_host_memory()
             self._expected = config
             Join.notify_join_context(self._joinable)
         elif config.enable and config is not self._expected:
