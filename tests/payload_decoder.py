@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 HEADER = struct.Struct("<4sBBBBQQIIIHHIIIIff")
@@ -150,11 +151,34 @@ def scaled(code: int, stream: bytes, k: int) -> list[float]:
     return [value * scales[j // group] for j, value in enumerate(coded)]
 
 
+def int2(stream: bytes, k: int) -> list[float]:
+    parts = Parts(stream)
+    groups = -(-k // 128)
+    levels = struct.unpack(f"<{2 * groups}H", parts.take(4 * groups))
+    check(all(bits == 0 or 0x0080 <= bits <= 0x7F7F for bits in levels), "level")
+    check(all(low <= high for low, high in zip(levels[::2], levels[1::2], strict=True)), "levels")
+    magnitudes = [struct.unpack("<f", struct.pack("<I", bits << 16))[0] for bits in levels]
+    coded = bits_of(parts.take(-(-k // 4)))
+    parts.end()
+    check(not any(coded[2 * k :]), "spare bits")
+    values = [magnitudes[j // 128 * 2 + coded[2 * j]] for j in range(k)]
+    return [-value if coded[2 * j + 1] else value for j, value in enumerate(values)]
+
+
+VALUE_STREAMS = [
+    f32,
+    partial(scaled, 1),
+    partial(scaled, 2),
+    partial(scaled, 3),
+    int2,
+]
+
+
 def decode(message: bytes) -> Payload:
     check(len(message) >= HEADER.size, "size")
     header = dict(zip(FIELDS, HEADER.unpack_from(message), strict=True))
     check(header["magic"] == b"PLPL", "magic")
-    check(header["version"] == 2, "version")
+    check(header["version"] == 3, "version")
     end_of_indices = HEADER.size + 8 * header["index_words"]
     end = end_of_indices + 8 * header["value_words"]
     check(end <= len(message), "lengths")
@@ -178,6 +202,6 @@ def decode(message: bytes) -> Payload:
     if header["flags"] & 2:
         stream = message[end_of_indices:end]
         code = header["value_code"]
-        check(code <= 3, "value_code")
-        values = (f32(stream, k) if code == 0 else scaled(code, stream, k)) if k else []
+        check(code <= 4, "value_code")
+        values = VALUE_STREAMS[code](stream, k) if k else []
     return Payload(header, indices, values)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Prints payloads with what they say, as JSON, for payload_golden_test.py. `small`: the cases of
-// tests/golden/payloads.json, which is this output and must stay so: version 2 never changes.
+// tests/golden/payloads.json, which is this output and must stay so: version 3 never changes.
 // `large`: several blocks and groups.
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -167,6 +167,8 @@ constexpr Row kRows[] = {
     {Operation::kInt8Decode, Per::kEntry, [](Stage& s) { s.read(ValueCode::kInt8); }},
     {Operation::kInt4Encode, Per::kEntry, [](Stage& s) { s.write(ValueCode::kInt4); }},
     {Operation::kInt4Decode, Per::kEntry, [](Stage& s) { s.read(ValueCode::kInt4); }},
+    {Operation::kInt2Encode, Per::kEntry, [](Stage& s) { s.write(ValueCode::kInt2); }},
+    {Operation::kInt2Decode, Per::kEntry, [](Stage& s) { s.read(ValueCode::kInt2); }},
     {Operation::kBlock16Encode, Per::kEntry,
      [](Stage& s) { s.sum += static_cast<double>(s.write(IndexCode::kBlock16)); }},
     {Operation::kBlock16Decode, Per::kEntry, [](Stage& s) { s.read(IndexCode::kBlock16); }},

@@ -16,7 +16,7 @@
 
 namespace pliant::compress {
 
-inline constexpr std::uint8_t kPayloadVersion = 2;
+inline constexpr std::uint8_t kPayloadVersion = 3;
 
 // Identity of a payload, on which both sides agree before a byte moves.
 struct Envelope {

@@ -383,7 +383,7 @@ TEST(Refusal, EveryFieldOfTheHeaderIsChecked) {
   };
   EXPECT_EQ(with(0, 'Q'), "magic");
   EXPECT_EQ(with(5, std::uint8_t{3}), "index_code");
-  EXPECT_EQ(with(6, std::uint8_t{4}), "value_code");
+  EXPECT_EQ(with(6, std::uint8_t{5}), "value_code");
   EXPECT_EQ(with(7, std::uint8_t{0}), "flags");
   EXPECT_EQ(with(7, std::uint8_t{16 + 3}), "flags");
   EXPECT_EQ(with(44, std::uint32_t{1001}), "count");

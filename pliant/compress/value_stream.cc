@@ -7,6 +7,7 @@
 
 #include "pliant/common/errors.h"
 #include "pliant/compress/padding.h"
+#include "pliant/kernels/int2.h"
 #include "pliant/kernels/quantize.h"
 #include "pliant/plan/code_sizes.h"
 
@@ -80,6 +81,51 @@ const char* read_scaled(const ScaledCode& code, std::span<const std::byte> strea
   return nullptr;
 }
 
+// int2 has two scales a group, its levels: low, then high.
+constexpr std::size_t kInt2Group = plan::scale_group(ValueCode::kInt2);
+constexpr std::size_t kInt2GroupBytes = kInt2Group / 4;
+using LevelPair = std::array<kernels::ScaleBits, 2>;
+
+std::size_t write_int2(std::span<float> values, std::byte* out,
+                       const OnDifferences& on_differences) {
+  const std::size_t groups = plan::divide_up(values.size(), kInt2Group);
+  std::byte* coded = out + pad(out, groups * sizeof(LevelPair));
+  std::array<float, kInt2Group> differences;
+  for (std::size_t g = 0; g < groups; ++g) {
+    const std::size_t begin = g * kInt2Group;
+    const auto group = values.subspan(begin, std::min(kInt2Group, values.size() - begin));
+    const kernels::Int2Levels levels = kernels::int2_levels(group);
+    const LevelPair pair = {levels.low, levels.high};
+    std::memcpy(out + g * sizeof(pair), pair.data(), sizeof(pair));
+    kernels::int2_encode(group, levels, coded + g * kInt2GroupBytes, differences.data());
+    on_differences(begin, std::span(differences).first(group.size()));
+  }
+  return static_cast<std::size_t>(coded - out) + pad(coded, plan::divide_up(values.size(), 4));
+}
+
+LevelPair level_pair(std::span<const std::byte> stream, std::size_t group) {
+  LevelPair pair;
+  std::memcpy(pair.data(), stream.data() + group * sizeof(pair), sizeof(pair));
+  return pair;
+}
+
+const char* read_int2(std::span<const std::byte> stream, std::span<float> values) {
+  const std::size_t groups = plan::divide_up(values.size(), kInt2Group);
+  const std::size_t level_bytes = groups * sizeof(LevelPair);
+  const auto coded = stream.subspan(plan::padded(level_bytes));
+  if (!is_zero(stream.first(plan::padded(level_bytes)).subspan(level_bytes))) return kPadding;
+  if (!is_zero(coded.subspan(plan::divide_up(values.size(), 4)))) return kPadding;
+  for (std::size_t g = 0; g < groups; ++g) {
+    const auto [low, high] = level_pair(stream, g);
+    if (!kernels::are_int2_levels(low, high)) return "levels that no sender chooses";
+    const std::size_t begin = g * kInt2Group;
+    const auto group = values.subspan(begin, std::min(kInt2Group, values.size() - begin));
+    if (!kernels::int2_decode(coded.data() + g * kInt2GroupBytes, low, high, group))
+      return "a value that no sender writes";
+  }
+  return nullptr;
+}
+
 std::size_t write_plain(std::span<const float> values, std::byte* out) {
   std::memcpy(out, values.data(), values.size_bytes());
   return pad(out, values.size_bytes());
@@ -100,15 +146,17 @@ void require_finite(std::span<const float> values) {
 std::size_t write_values(ValueCode code, std::span<float> values, std::byte* out,
                          const OnDifferences& on_differences) {
   if (values.empty()) return 0;
-  return code == ValueCode::kF32 ? write_plain(values, out)
-                                 : write_scaled(scaled(code), values, out, on_differences);
+  if (code == ValueCode::kF32) return write_plain(values, out);
+  if (code == ValueCode::kInt2) return write_int2(values, out, on_differences);
+  return write_scaled(scaled(code), values, out, on_differences);
 }
 
 const char* read_values(ValueCode code, std::span<const std::byte> stream,
                         std::span<float> values) {
   if (values.empty()) return nullptr;
-  return code == ValueCode::kF32 ? read_plain(stream, values)
-                                 : read_scaled(scaled(code), stream, values);
+  if (code == ValueCode::kF32) return read_plain(stream, values);
+  if (code == ValueCode::kInt2) return read_int2(stream, values);
+  return read_scaled(scaled(code), stream, values);
 }
 
 void read_value_group(ValueCode code, std::span<const std::byte> stream, std::size_t count,
@@ -116,6 +164,12 @@ void read_value_group(ValueCode code, std::span<const std::byte> stream, std::si
   if (code == ValueCode::kF32) {
     std::memcpy(values.data(), stream.data() + group * plan::scale_group(code) * sizeof(float),
                 values.size_bytes());
+    return;
+  }
+  if (code == ValueCode::kInt2) {
+    const auto [low, high] = level_pair(stream, group);
+    const std::size_t levels = plan::padded(plan::divide_up(count, kInt2Group) * sizeof(LevelPair));
+    (void)kernels::int2_decode(stream.data() + levels + group * kInt2GroupBytes, low, high, values);
     return;
   }
   const ScaledCode& how = scaled(code);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The value stream of a payload: f32, f16, int8 or int4 (docs/formats/payload.md).
+// The value stream of a payload: f32, f16, int8, int4 or int2 (docs/formats/payload.md).
 #pragma once
 
 #include <cstddef>

@@ -99,11 +99,11 @@ class Worker {
 // Tolerance. Every rounding is at most u = 2^-24 of the number it makes, and no number made on the
 // way exceeds 2 M, where M is the sum over ranks of their largest |accumulated|: partial sums are
 // at most M, and a code's value exceeds the original by at most half a step, 1/14 of the largest in
-// its group (int4). Roundings per entry: each rank adds contribution and residual (1), and banks at
-// most two hops' differences, each added up and given back (3); the sum takes at most N - 1
-// additions; scaling takes 1/N, a product and an addition for each of at most N parts, times N at
-// the end (3 N). Together less than 8 N, so the error is below 8 N x 2^-24 x 2 M = N M 2^-20. (And
-// below it everything is a denormal.)
+// its group (int4), or is at most the largest in its group (int2). Roundings per entry: each rank
+// adds contribution and residual (1), and banks at most two hops' differences, each added up and
+// given back (3); the sum takes at most N - 1 additions; scaling takes 1/N, a product and an
+// addition for each of at most N parts, times N at the end (3 N). Together less than 8 N, so the
+// error is below 8 N x 2^-24 x 2 M = N M 2^-20. (And below it everything is a denormal.)
 void expect_conserved(const std::vector<Account>& ranks, const std::string& what) {
   const std::size_t n = ranks.front().result.size();
   double m = 0;

@@ -21,6 +21,8 @@ Coding coding_of(plan::ValueCode code) {
       return {Operation::kInt8Encode, Operation::kInt8Decode};
     case plan::ValueCode::kInt4:
       return {Operation::kInt4Encode, Operation::kInt4Decode};
+    case plan::ValueCode::kInt2:
+      return {Operation::kInt2Encode, Operation::kInt2Decode};
     case plan::ValueCode::kF32:
       break;
   }

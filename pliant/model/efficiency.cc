@@ -13,6 +13,7 @@ constexpr double kWorthFirst = 16;  // a step that is worth 0.74 instead of 0.96
 constexpr double kReachedByInt4 = 0.6;  // of the entries, at most; docs/model.md
 
 // Codes do not count as sparse here: int4 keeps all entries, and what it costs Adam is known.
+// int2, which no plan has unless it is pinned, is taken for int4.
 double efficiency_at_end(const plan::Plan& plan, double updated_fraction, bool adam,
                          const EfficiencyOptions& options) {
   const bool updates = plan.kind == plan::Kind::kUpdates;
@@ -22,7 +23,7 @@ double efficiency_at_end(const plan::Plan& plan, double updated_fraction, bool a
   const double p = adam ? p_adam : updates ? options.p_updates : options.p_gradients;
   const double sparse = plan.density == 1 ? 1 : q * std::pow(updated_fraction, p);
   if (!updates)
-    return adam && plan.values == plan::ValueCode::kInt4 ? sparse * options.end_int4_adam : sparse;
+    return adam && plan::is_coarse(plan.values) ? sparse * options.end_int4_adam : sparse;
   const double scale = adam ? options.end_age_scale_adam : options.end_age_scale;
   return (adam ? options.end_own_adam : 1) * sparse / (1 + age_of(plan) / scale);
 }
@@ -59,7 +60,7 @@ double overlap_of(double updated_fraction, double density, int size) {
 double updated_fraction(const plan::Plan& plan, int size, std::optional<double> overlap) {
   if (plan.scheme == plan::Scheme::kDense) return 1;
   const double density =
-      plan.values == plan::ValueCode::kInt4 ? std::min(plan.density, kReachedByInt4) : plan.density;
+      plan::is_coarse(plan.values) ? std::min(plan.density, kReachedByInt4) : plan.density;
   return plan.scheme == plan::Scheme::kUnion ? union_fraction(density, size, overlap) : density;
 }
 

@@ -104,18 +104,18 @@ class Forecast {
   }
 
   struct Worth {
-    plan::Plan of;  // kind, scheme, density, every, late and int4 or not count
+    plan::Plan of;  // kind, scheme, density, every, late and coarse values or not count
     double updated_fraction, efficiency, gain;
   };
 
-  // Candidates differ in codes and schedules first, of which int4 alone changes what a step is
-  // worth.
+  // Candidates differ in codes and schedules first, of which coarse values alone change what a
+  // step is worth.
   const Worth& worth_of(const plan::Plan& plan) const {
     const plan::Plan& last = worth_.of;
-    const bool same =
-        known_worth_ && last.kind == plan.kind && last.scheme == plan.scheme &&
-        last.density == plan.density && last.every == plan.every && last.late == plan.late &&
-        (last.values == plan::ValueCode::kInt4) == (plan.values == plan::ValueCode::kInt4);
+    const bool same = known_worth_ && last.kind == plan.kind && last.scheme == plan.scheme &&
+                      last.density == plan.density && last.every == plan.every &&
+                      last.late == plan.late &&
+                      plan::is_coarse(last.values) == plan::is_coarse(plan.values);
     if (same) return worth_;
     const double fraction = updated_fraction(plan, inputs_.world.size, inputs_.overlap);
     worth_ = {plan, fraction, efficiency(plan, fraction, inputs_.adam, inputs_.efficiency),

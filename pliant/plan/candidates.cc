@@ -42,6 +42,7 @@ class Choices {
   }
   [[nodiscard]] std::vector<int> every(const Plan& plan) const {
     if (plan.kind != Kind::kUpdates) return {plan.every};
+    if (!pins_.every && pins_.late > kMaxLateOfAny) return {*pins_.late};
     return alone() ? pinned_or(pins_.every, {plan.every}) : pinned_or(pins_.every, kEverys);
   }
   // Shared lands at once: a follower learns its indices one broadcast later.

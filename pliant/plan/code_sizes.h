@@ -26,11 +26,14 @@ inline constexpr std::uint64_t kPayloadHeaderBytes = 64;
 // Values that share a scale: one large value among small ones costs precision in its group only. A
 // group is in the first-level cache while it is coded. int4 has 7 levels and loses much by a coarse
 // scale: with groups of 1024 Adam's steps were worth 0.92 to 0.95, with groups of 64, whose scales
-// add 6 % of bytes, 0.98 (docs/model.md).
+// add 6 % of bytes, 0.98 (docs/model.md). int2 has two scales, its levels: in a group of 128 they
+// add 12 % of bytes.
 inline constexpr std::uint64_t kMostScaleGroup = 1024;
 constexpr std::uint64_t scale_group(ValueCode code) {
+  if (code == ValueCode::kInt2) return 128;
   return code == ValueCode::kInt4 ? 64 : kMostScaleGroup;
 }
+constexpr std::uint64_t scale_bytes(ValueCode code) { return code == ValueCode::kInt2 ? 4 : 2; }
 
 // Indices of one block16 block differ in their low 16 bits only.
 inline constexpr std::uint64_t kIndexBlock = 65536;
@@ -73,10 +76,10 @@ constexpr std::uint64_t index_stream_bound(IndexCode code, std::uint64_t length,
 // The value stream of exactly `count` values; exact for every code.
 constexpr std::uint64_t value_stream_bytes(ValueCode code, std::uint64_t count) {
   if (code == ValueCode::kF32) return padded(4 * count);
-  const std::uint64_t scales = padded(2 * divide_up(count, scale_group(code)));
+  const std::uint64_t scales = padded(scale_bytes(code) * divide_up(count, scale_group(code)));
   if (code == ValueCode::kF16) return scales + padded(2 * count);
   if (code == ValueCode::kInt8) return scales + padded(count);
-  return scales + padded(divide_up(count, 2));
+  return scales + padded(divide_up(count, code == ValueCode::kInt4 ? 2 : 4));
 }
 
 // Room that is enough for a payload of at most `count` entries of a span of `length`, wherever they

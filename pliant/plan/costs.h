@@ -36,13 +36,15 @@ enum class Operation : std::uint8_t {
   kInt8Decode,
   kInt4Encode,
   kInt4Decode,
+  kInt2Encode,
+  kInt2Decode,
   kBlock16Encode,
   kBlock16Decode,
   kRiceEncode,
   kRiceDecode,
 };
 
-inline constexpr std::array<std::string_view, 23> kOperationNames = {
+inline constexpr std::array<std::string_view, 25> kOperationNames = {
     "copy",
     "accumulate",
     "accumulate_select",
@@ -62,6 +64,8 @@ inline constexpr std::array<std::string_view, 23> kOperationNames = {
     "int8_decode",
     "int4_encode",
     "int4_decode",
+    "int2_encode",
+    "int2_decode",
     "block16_encode",
     "block16_decode",
     "rice_encode",

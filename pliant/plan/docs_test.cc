@@ -86,7 +86,7 @@ TEST(PlansDocument, ItsWordsAreAllTheWordsThereAre) {
       documented.push_back(key + word);
     }
   }
-  std::vector<std::string> all = {"every=1...1024", "late=0...64", "segments=1...4096",
+  std::vector<std::string> all = {"every=1...1024", "late=0...512", "segments=1...4096",
                                   "density=0.0001%...100%"};
   const auto add = [&](const std::string& key, const auto& values) {
     for (const auto value : values) all.push_back(key + std::string(to_string(value)));

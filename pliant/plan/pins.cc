@@ -396,6 +396,10 @@ std::optional<std::string> contradiction(const Pins& pins) {
         "reduce=backend takes values=f32 only, not {}: the backend's own all-reduce knows no codes",
         to_string(*pins.values));
   }
+  if (pins.late > kMaxLateOfAny && pins.every && *pins.every < *pins.late) {
+    return fmt::format("late= above {} needs every= at least as large: late={} needs every={}",
+                       kMaxLateOfAny, *pins.late, *pins.late);
+  }
   if (pins.segments && pins.bcast && !is_segmented(*pins.bcast)) {
     return fmt::format("segments= is for bcast=chain and bcast=double-tree; {} is not cut",
                        to_string(*pins.bcast));

@@ -33,7 +33,10 @@ struct Pins {
 // Limits of the grammar, wide enough for every trial and narrow enough to catch a slip. Guard-rails
 // are control's.
 inline constexpr int kMaxEvery = 1024;
-inline constexpr int kMaxLate = 64;
+inline constexpr int kMaxLate = 512;
+// Above it a result lands before the next exchange departs: every= is at least late=. So no plan
+// has more than 64 exchanges in flight.
+inline constexpr int kMaxLateOfAny = 64;
 inline constexpr int kMaxSegments = 4096;
 
 // Words in any order, separated by spaces. Throws InputError that starts with `what`, points at the

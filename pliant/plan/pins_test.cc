@@ -119,7 +119,8 @@ TEST(Pins, AnErrorSaysWhatWasMeant) {
   EXPECT_EQ(first_line("union %"), "plan: a percentage has no space in a plan, as in density=1%");
   EXPECT_EQ(first_line("star"), "plan: 'star' needs its key: shared/star");
   EXPECT_EQ(first_line("union int8"), "plan: 'int8' needs its key: values=int8");
-  EXPECT_EQ(first_line("union values"), "plan: 'values' needs a value: values=f32|f16|int8|int4");
+  EXPECT_EQ(first_line("union values"),
+            "plan: 'values' needs a value: values=f32|f16|int8|int4|int2");
   EXPECT_EQ(
       first_line("shared/starr"),
       "plan: shared does not know the leader 'starr' (did you mean 'star'?); allowed: star, var");
@@ -129,15 +130,19 @@ TEST(Pins, AnErrorSaysWhatWasMeant) {
   EXPECT_EQ(first_line("every=0"), "plan: every= takes a whole number from 1 to 1024, not '0'");
   EXPECT_EQ(first_line("every=four"),
             "plan: every= takes a whole number from 1 to 1024, not 'four'");
-  EXPECT_EQ(first_line("late=-1"), "plan: late= takes a whole number from 0 to 64, not '-1'");
+  EXPECT_EQ(first_line("late=-1"), "plan: late= takes a whole number from 0 to 512, not '-1'");
   EXPECT_EQ(first_line("late=99999999999"),
-            "plan: late= takes a whole number from 0 to 64, not '99999999999'");
+            "plan: late= takes a whole number from 0 to 512, not '99999999999'");
   EXPECT_EQ(first_line("density=0%"), "plan: density=0%: '0%' is too low; the least is 0.0001%");
   EXPECT_EQ(first_line("density=200%"), "plan: density=200%: '200%' is more than 100%");
   EXPECT_EQ(first_line("fuse=pairs"), "plan: fuse= does not know 'pairs'; allowed: bucket, 2, all");
 }
 
 TEST(Pins, AContradictionSaysWhy) {
+  EXPECT_EQ(first_line("updates every=64 late=65"),
+            "plan: late= above 64 needs every= at least as large: late=65 needs every=65");
+  EXPECT_EQ(parse_pins("updates late=512 every=512"),
+            (Pins{.kind = Kind::kUpdates, .every = 512, .late = 512}));
   EXPECT_EQ(first_line("updates shared late=1"),
             "plan: late= above 0 is for dense, union and srs: in shared a follower learns its "
             "indices one broadcast later; it cannot go "

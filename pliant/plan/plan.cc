@@ -29,7 +29,8 @@ Pins chosen(Pins pins, const Plan& defaults) {
   choose(pins, &Pins::scheme,
          {defaults.scheme, Scheme::kDense, Scheme::kUnion, Scheme::kSrs, Scheme::kShared});
   if (pins.kind == Kind::kUpdates) {
-    choose(pins, &Pins::every, {defaults.every});
+    // A late= that needs an every= as large gets one.
+    choose(pins, &Pins::every, {defaults.every, pins.late.value_or(1)});
     choose(pins, &Pins::late, {defaults.late, 0});
   } else {
     choose(pins, &Pins::fuse, {defaults.fuse});

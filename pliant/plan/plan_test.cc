@@ -129,6 +129,7 @@ TEST(Plan, CompletingDropsDefaultsThatContradictThePins) {
             "gradients union density=3% values=int8 indices=rice fuse=2");
   EXPECT_EQ(to_string(complete(parse_pins("late=1"), parse_plan(kSharedText))),
             "updates every=1 late=1 dense reduce=halving-doubling values=f16");
+  EXPECT_EQ(complete(parse_pins("late=100"), late).every, 100);
   EXPECT_THROW((void)complete({.kind = Kind::kGradients, .every = 2}), ContractError);
 }
 

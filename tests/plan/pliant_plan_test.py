@@ -36,7 +36,7 @@ PER_ELEMENT = (
     "add",
     "multiply",
 )
-PER_ENTRY = ("trim", "gather_clear", "scatter_add", "f16_encode", "f16_decode", "int8_encode", "int8_decode", "int4_encode", "int4_decode",
+PER_ENTRY = ("trim", "gather_clear", "scatter_add", "f16_encode", "f16_decode", "int8_encode", "int8_decode", "int4_encode", "int4_decode", "int2_encode", "int2_decode",
              "rice_encode", "rice_decode")  # fmt: skip
 
 

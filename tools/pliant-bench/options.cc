@@ -58,7 +58,7 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
       ->delimiter(',');
   app.add_option("--density", typed.densities, "of --scheme, as in 10%,1%,0.1% [1%]")
       ->delimiter(',');
-  app.add_option("--values", typed.values, "of --scheme: f32, f16, int8 or int4 [f16]")
+  app.add_option("--values", typed.values, "of --scheme: f32, f16, int8, int4 or int2 [f16]")
       ->delimiter(',');
   app.add_option("--indices", typed.indices, "of --scheme: raw32, block16 or rice [rice]")
       ->delimiter(',');
