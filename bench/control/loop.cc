@@ -157,7 +157,7 @@ int main_of(unsigned seed, int networks) {
 }  // namespace
 }  // namespace pliant::test
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): for bench/control.py only
   if (argc != 3) return 2;
   return pliant::test::main_of(static_cast<unsigned>(std::stoul(argv[1])), std::stoi(argv[2]));
 }

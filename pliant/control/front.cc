@@ -63,8 +63,10 @@ const Prediction* knee(const Choices& all) {
   });
   const auto points = unbeaten(gradients, step_of, [](const Prediction& p) { return p.gain; });
   if (points.empty()) return nullptr;
-  const auto [quickest, slowest] = std::pair{step_of(*points.front()), step_of(*points.back())};
-  const auto [most, least] = std::pair{1 / points.front()->gain, 1 / points.back()->gain};
+  const auto quickest = step_of(*points.front());
+  const auto slowest = step_of(*points.back());
+  const double most = 1 / points.front()->gain;
+  const double least = 1 / points.back()->gain;
   const auto scaled = [](double x, double from, double to) {
     return to > from ? (x - from) / (to - from) : 0;
   };

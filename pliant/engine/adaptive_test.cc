@@ -156,11 +156,12 @@ struct Life {
   std::vector<int> switches;  // steps at which the plan is pinned anew
 
   static Life draw(std::mt19937_64& random, int ranks) {
-    Life life{.lanes = static_cast<int>(random() % 3),
-              .steps = kShortestLife + static_cast<int>(random() % (6 * kShortestLife)),
-              .victim = -1,
-              .when = 0,
-              .switches = {}};
+    Life life{
+        .lanes = static_cast<int>(random() % 3),
+        .steps = kShortestLife + static_cast<int>(random() % std::uint64_t{6 * kShortestLife}),
+        .victim = -1,
+        .when = 0,
+        .switches = {}};
     if (random() % 2 == 0) life.victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
     life.when = static_cast<int>(random() % static_cast<unsigned>(life.steps));
     for (int i = 0; i < 4; ++i)

@@ -77,7 +77,7 @@ TEST(Buffers, StayAtHomeWhileNobodyChangesThem) {
       for (int e = 0; e < 16; ++e) worker.train_until_exchange();
       const double at_home = worker.sent_for(4);
       // A rank sends at least (N-1)/N of a dense vector; settling has the buffers either way.
-      EXPECT_LT(at_home, travelling - 3 * kBufferEntries * sizeof(float) * (kRanks - 1) / kRanks)
+      EXPECT_LT(at_home, travelling - 3.0 * kBufferEntries * sizeof(float) * (kRanks - 1) / kRanks)
           << plan;
       EXPECT_EQ(worker.buffer(), std::vector<float>(kBufferEntries, 2.0F)) << plan;
     });

@@ -151,7 +151,7 @@ TEST(TensorAccess, WhatRoundingTakesFromNarrowTensorsIsNotLost) {
     constexpr int kRanks = 2;
     double learnt = 0;
     double there = 0;
-    run_engines(plan, kRanks, 1, [&](int rank, Communicators communicators) {
+    run_engines(plan, kRanks, 1, [&](int /*rank*/, Communicators communicators) {
       Engine engine(std::move(communicators), parameters(), options(plan));
       FarTensors far(FarTensors::Width::kBfloat16);
       const ModelTensors model{.parameters = far};

@@ -123,7 +123,7 @@ void Packets::arrived(const schedule::Move& move, schedule::OnArrival,
   });
 }
 
-Parts::Parts(comm::Region payload, std::size_t bound, int count, Workspace& workspace,
+Parts::Parts(const comm::Region& payload, std::size_t bound, int count, Workspace& workspace,
              Complaint& complaint)
     : count_(static_cast<std::size_t>(count)),
       bound_(bound),

@@ -69,7 +69,7 @@ class Parts final : public Blocks {
  public:
   // At the root, `payload` is sent; elsewhere it is empty and at most `bound` bytes are
   // accepted.
-  Parts(comm::Region payload, std::size_t bound, int count, Workspace& workspace,
+  Parts(const comm::Region& payload, std::size_t bound, int count, Workspace& workspace,
         Complaint& complaint);
 
   [[nodiscard]] comm::Region payload() const { return {whole_.bytes.first(length_), whole_.owner}; }

@@ -153,6 +153,7 @@ std::vector<double> all_block_bytes(const Stage& stage) {
 
 Seconds price(const Stage& stage, std::span<const plan::Link> links) {
   std::vector<schedule::Schedule> ranks;
+  ranks.reserve(static_cast<std::size_t>(stage.shape.size));
   for (int rank = 0; rank < stage.shape.size; ++rank) ranks.push_back(schedule_of(stage, rank));
   return price(ranks, all_block_bytes(stage), links);
 }

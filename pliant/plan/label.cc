@@ -61,7 +61,7 @@ Parts parts_that_differ(const Plan& before, const Plan& after) {
 
 std::string amount(const Plan& plan) {
   if (plan.scheme == Scheme::kDense) return "dense";
-  const std::string top = plan.density == 1 ? "all" : fmt::format("top {}", percent_of(plan));
+  std::string top = plan.density == 1 ? "all" : fmt::format("top {}", percent_of(plan));
   if (plan.scheme == Scheme::kUnion) return top;
   if (plan.scheme == Scheme::kSrs) return fmt::format("{} (srs)", top);
   return fmt::format("{} (shared/{})", top, to_string(plan.leader));

@@ -35,6 +35,7 @@ void set(const comm::CommError& error, const char* name) {
 }
 
 // Sets Python's error, or lets pass what is not ours.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the signature that pybind11 asks for
 void translate(std::exception_ptr why) {
   try {
     if (why) std::rethrow_exception(why);

@@ -123,9 +123,8 @@ StagingChunks::Chunk& StagedTensors::begin_reading(std::size_t begin, std::size_
 void StagedTensors::read(std::size_t begin, std::span<float> to) {
   const c10::NoGradGuard no_grad;
   const auto size_at = [&](std::size_t done) { return std::min(kChunk, to.size() - done); };
-  if (to.empty()) return;
-  StagingChunks::Chunk* chunk = &begin_reading(begin, size_at(0));
-  for (std::size_t done = 0; done < to.size();) {
+  StagingChunks::Chunk* chunk = to.empty() ? nullptr : &begin_reading(begin, size_at(0));
+  for (std::size_t done = 0; chunk != nullptr;) {
     const std::size_t size = size_at(done);
     const std::size_t after = done + size;
     StagingChunks::Chunk* next =

@@ -36,9 +36,10 @@ std::string drawings(const Options& options) {
 
 std::vector<std::size_t> sizes(const Options& options) {
   std::vector<std::size_t> all;
-  for (double bytes = static_cast<double>(options.min_bytes);
-       bytes <= static_cast<double>(options.max_bytes); bytes *= options.factor) {
+  auto bytes = static_cast<double>(options.min_bytes);
+  while (bytes <= static_cast<double>(options.max_bytes)) {
     all.push_back(static_cast<std::size_t>(bytes));
+    bytes *= options.factor;
   }
   return all;
 }

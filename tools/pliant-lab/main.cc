@@ -55,7 +55,7 @@ class Tool {
     add_timelines();
   }
 
-  int main(Arguments arguments) {
+  int obey(Arguments arguments) {
     command_ = std::move(arguments.command);
     std::vector<std::string> reversed(arguments.ours.rbegin(),
                                       arguments.ours.rend());  // as CLI11 takes them
@@ -136,6 +136,7 @@ class Tool {
                                     const std::vector<std::string>& words) const {
     const auto commands = app_.get_subcommands([](const CLI::App*) { return true; });
     std::vector<std::string> known;
+    known.reserve(commands.size());
     for (const CLI::App* sub : commands) known.push_back(sub->get_name());
     if (!words.empty() && std::ranges::find(known, words.front()) == known.end())
       return unknown("command", words.front(), known);
@@ -182,6 +183,6 @@ int main(int argc, char** argv) {
   using namespace pliant::lab;
   return report_errors([&] {
     if (argc > 1 && std::string(argv[1]) == "mpi-agent") return mpi_agent({argv + 2, argv + argc});
-    return Tool().main(split(argc, argv));
+    return Tool().obey(split(argc, argv));
   });
 }

@@ -30,6 +30,7 @@ void require_mpirun() {
 
 std::string host_list(int hosts) {
   std::vector<std::string> list;
+  list.reserve(static_cast<std::size_t>(hosts));
   for (int host = 0; host < hosts; ++host) list.push_back(host_address(host) + ":1");
   return fmt::format("{}", fmt::join(list, ","));
 }

@@ -61,7 +61,7 @@ bool found_in_path(const std::string& program) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path != nullptr ? path : "/usr/bin:/bin");
   for (std::string folder; std::getline(folders, folder, ':');) {
-    if (runnable(folder + "/" + program)) return true;
+    if (runnable(folder.append("/").append(program))) return true;
   }
   return false;
 }

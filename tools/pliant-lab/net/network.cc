@@ -97,7 +97,8 @@ Travel Network::travel(int from, int to) const {
 void Network::leave(Packet packet) {
   const auto time =
       path(packet.from, packet.to).travel_time(packet.last_bit, travel(packet.from, packet.to));
-  if (!time) return drop(std::move(packet), port(packet.from).sent.dropped_loss);
+  auto& dropped = port(packet.from).sent.dropped_loss;
+  if (!time) return drop(std::move(packet), dropped);
   packet.first_bit += *time;
   packet.last_bit += *time;
   in_flight_.push({packet.last_bit, order_++, std::move(packet)});

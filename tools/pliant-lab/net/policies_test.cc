@@ -71,8 +71,8 @@ TEST(Trace, RefusesWhatIsNotATrace) {
 }
 
 TEST(Queue, DefaultIsTheLargerOf50msAnd64Packets) {
-  EXPECT_TRUE(fits({}, {63, 63 * 1500}, 1500, rate_of(1e6)));
-  EXPECT_FALSE(fits({}, {64, 64 * 1500}, 1500, rate_of(1e6)));  // 50 ms at 1 Mbit/s are 6250 bytes
+  EXPECT_TRUE(fits({}, {63, 63 * 1500L}, 1500, rate_of(1e6)));
+  EXPECT_FALSE(fits({}, {64, 64 * 1500L}, 1500, rate_of(1e6)));  // 50 ms at 1 Mbit/s are 6250 bytes
   EXPECT_TRUE(
       fits({}, {400, 623'500}, 1500, rate_of(100e6)));  // 50 ms at 100 Mbit/s are 625,000 bytes
   EXPECT_FALSE(fits({}, {400, 623'501}, 1500, rate_of(100e6)));

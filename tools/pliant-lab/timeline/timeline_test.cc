@@ -69,7 +69,8 @@ TEST(LinkText, RefusesWithTheFix) {
       {"trace=/does/not/exist", "no such file"},
   };
   for (const auto& [text, fix] : cases) {
-    const std::string said = complaint([&] { static_cast<void>(parse_link(text, "--link")); });
+    const std::string said =
+        complaint([&, &text = text] { static_cast<void>(parse_link(text, "--link")); });
     EXPECT_NE(said.find(fix), std::string::npos) << "'" << text << "' gave: " << said;
   }
 }
@@ -104,7 +105,8 @@ TEST(Toml, RefusesWithLineAndFix) {
        "1 delays in a row of 2 regions"},
   };
   for (const auto& [text, fix] : cases) {
-    const std::string said = complaint([&] { static_cast<void>(parse_toml(text, "t", "")); });
+    const std::string said =
+        complaint([&, &text = text] { static_cast<void>(parse_toml(text, "t", "")); });
     EXPECT_NE(said.find(fix), std::string::npos) << text << " gave: " << said;
   }
 }

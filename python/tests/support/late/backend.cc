@@ -63,14 +63,14 @@ class StagedBackend final : public c10d::Backend {
 
   c10::intrusive_ptr<c10d::Work> allreduce(Tensors& tensors,
                                            const c10d::AllreduceOptions& options) override {
-    return run(c10d::OpType::ALLREDUCE, tensors, tensors, [=, this](Tensors host, Tensors) {
+    return run(c10d::OpType::ALLREDUCE, tensors, tensors, [=, this](Tensors host, const Tensors&) {
       gloo_->allreduce(host, options)->wait();
       return host;
     });
   }
   c10::intrusive_ptr<c10d::Work> broadcast(Tensors& tensors,
                                            const c10d::BroadcastOptions& options) override {
-    return run(c10d::OpType::BROADCAST, tensors, tensors, [=, this](Tensors host, Tensors) {
+    return run(c10d::OpType::BROADCAST, tensors, tensors, [=, this](Tensors host, const Tensors&) {
       gloo_->broadcast(host, options)->wait();
       return host;
     });
