@@ -235,11 +235,11 @@ void Planner::say_if_worth_little() const {
   if (!setup_.log || setup_.ranks == 1 || least_worth <= 0) return;
   const auto say = [&](Severity severity, double best, std::string_view advice) {
     if (best >= least_worth) return;
-    setup_.log(severity,
-               fmt::format("under '{}' a step is worth {:.2f} steps of plain DDP{} (assumed): for "
-                           "as good a model train {:.2f}x as many{}",
-                           to_string(setup_.pins), best, pinned_ ? "" : " at most", 1 / best,
-                           advice));
+    setup_.log(
+        severity,
+        fmt::format("under '{}' a step is worth {:.2f} steps of plain DDP{} (assumed): for "
+                    "as good a model train {:.2f}x as many{}",
+                    to_string(setup_.pins), best, pinned_ ? "" : " at most", 1 / best, advice));
   };
   if (pinned_) return say(Severity::kInfo, worth(pinned_->plan()), "");
   double best = 0;

@@ -244,8 +244,7 @@ TEST(Planner, WarnsOnceWherePinsLeaveTooLittleWorth) {
 
 // A goal changes nothing under a whole plan, so nothing is advised.
 TEST(Planner, OnlyMentionsWhatWholePlansAreWorth) {
-  for (const char* pins :
-       {"updates every=4 late=1 dense", "gradients union density=1%"}) {
+  for (const char* pins : {"updates every=4 late=1 dense", "gradients union density=1%"}) {
     EXPECT_TRUE(said_by(pinned(pins), Severity::kWarning).empty()) << pins;
     const auto said = said_by(pinned(pins), Severity::kInfo);
     ASSERT_EQ(said.size(), 1U) << pins;
