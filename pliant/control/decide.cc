@@ -78,7 +78,11 @@ std::vector<model::Inputs> within_uncertainty(const model::Inputs& inputs) {
 class Decider {
  public:
   Decider(const Inputs& inputs, const Options& options, State& state, model::PriceBook& book)
-      : inputs_(inputs), options_(options), state_(state), book_(book) {}
+      : inputs_(inputs),
+        options_(options),
+        state_(state),
+        book_(book),
+        network_changed_(inputs.changed && !checks_look_like_it()) {}
 
   Decision run() {
     begin();
@@ -108,7 +112,7 @@ class Decider {
     out_.epoch = ++state_.epoch;
     out_.step = inputs_.step;
     out_.inputs_digest = digest(inputs_, state_);
-    state_.hysteresis.begin(inputs_.changed, options_, inputs_.step);
+    state_.hysteresis.begin(network_changed_, options_, inputs_.step);
     if (state_.in_force && is_plain(*state_.in_force)) state_.plain_check.forget_slowly(inputs_);
   }
 
@@ -123,7 +127,7 @@ class Decider {
   // Because an input moved, or because the passing of steps allows something new.
   [[nodiscard]] bool must_evaluate() const {
     if (state_.in_force && state_.plain_check.running()) return check_is_ready();
-    if (!state_.in_force || inputs_.changed || state_.hysteresis.unsettled(inputs_.step))
+    if (!state_.in_force || network_changed_ || state_.hysteresis.unsettled(inputs_.step))
       return true;
     if (check_is_ready()) return true;
     return switch_is_possible_again() || warm_up_ended(options_, state_.last.step, inputs_.step) ||
@@ -147,6 +151,10 @@ class Decider {
 
   [[nodiscard]] bool check_is_ready() const {
     return options_.policy == Policy::kAuto && state_.plain_check.ready(*state_.in_force, inputs_);
+  }
+
+  [[nodiscard]] bool checks_look_like_it() const {
+    return state_.in_force && state_.plain_check.looks_like_a_change(*state_.in_force, inputs_);
   }
 
   [[nodiscard]] bool warming_up() const { return control::warming_up(options_, inputs_.step); }
@@ -227,7 +235,7 @@ class Decider {
     }
     out_.reason =
         fmt::format("{}{} {} {}: a step takes {} and is worth {} instead of {} and {}",
-                    inputs_.changed ? "the network changed, and " : "", to_string(target.plan),
+                    network_changed_ ? "the network changed, and " : "", to_string(target.plan),
                     comparison(target, now), to_string(now.plan), pliant::to_string(target.step),
                     worth_of(target), pliant::to_string(now.step), worth_of(now));
     out_.origin.speed_up = target.speed() / now.speed();
@@ -245,7 +253,7 @@ class Decider {
 
   [[nodiscard]] Cause cause_of_switch(bool warm_up_ends) const {
     if (warm_up_ends) return Cause::kWarmUpOver;
-    return inputs_.changed ? Cause::kNetwork : Cause::kFaster;
+    return network_changed_ ? Cause::kNetwork : Cause::kFaster;
   }
 
   struct Advantage {
@@ -352,6 +360,7 @@ class Decider {
   const Options& options_;
   State& state_;
   model::PriceBook& book_;
+  const bool network_changed_;
   Decision out_;
 };
 

@@ -25,6 +25,11 @@ constexpr std::int64_t kPutOff = 50;
 
 }  // namespace
 
+bool PlainCheck::looks_like_a_change(const plan::Plan& in_force, const Inputs& inputs) const {
+  const bool saw_plain = inputs.seen && inputs.seen->plan && is_plain(*inputs.seen->plan);
+  return running() || (saw_plain && !is_plain(in_force));
+}
+
 bool PlainCheck::ready(const plan::Plan& in_force, const Inputs& inputs) const {
   if (!inputs.seen || inputs.seen->plan != in_force || running() != is_plain(in_force))
     return false;

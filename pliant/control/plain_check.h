@@ -25,8 +25,10 @@ struct PlainCheck {
   std::int64_t period = 1000;  // steps between two checks; doubles with each
 
   [[nodiscard]] bool running() const { return compared.has_value(); }
-  // Enough was seen of the plan in force for a check, or of plain DDP to end one. Changes of the
-  // network do not end it: to a link that was fitted to other exchanges plain ones look like one.
+  // Whether the steps seen last are plain ones of a check, or from before the plan in force.
+  // To a link that was fitted to other exchanges they look like a change of the network.
+  [[nodiscard]] bool looks_like_a_change(const plan::Plan& in_force, const Inputs& inputs) const;
+  // Enough was seen of the plan in force for a check, or of plain DDP to end one.
   [[nodiscard]] bool ready(const plan::Plan& in_force, const Inputs& inputs) const;
   // Whether plain DDP may be faster than the plan in force, so that it is worth timing.
   [[nodiscard]] bool worthwhile(const plan::Plan& in_force, const Evaluation& evaluation,

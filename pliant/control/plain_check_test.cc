@@ -95,6 +95,27 @@ TEST(PlainCheck, EndsSoonIfPlainStepsTakeLong) {
   EXPECT_LE(training.plain_, 4);
 }
 
+// Otherwise hysteresis would not protect the plan that comes back after a check.
+TEST(PlainCheck, ItsOwnTimingsAreNoChangeOfTheNetwork) {
+  Training training(kQuiteFast, 0);
+  for (int i = 0; i < 100 && !training.state_.plain_check.running(); ++i) (void)training.step();
+  ASSERT_TRUE(training.state_.plain_check.running());
+  const plan::Plan compared = *training.state_.plain_check.compared;
+  while (training.state_.plain_check.running()) {
+    training.inputs_.changed = true;
+    (void)training.step();
+    EXPECT_FALSE(training.state_.hysteresis.unsettled(training.inputs_.step));
+  }
+  EXPECT_EQ(training.state_.in_force, compared);
+  training.inputs_.seen->plan = plan::parse_plan("gradients dense");  // records come later
+  training.inputs_.changed = true;
+  (void)training.step();
+  EXPECT_FALSE(training.state_.hysteresis.unsettled(training.inputs_.step));
+  training.inputs_.changed = true;
+  (void)training.step();
+  EXPECT_TRUE(training.state_.hysteresis.unsettled(training.inputs_.step));
+}
+
 TEST(PlainCheck, OthersGetAnotherChance) {
   Training training(kQuiteFast, 0.5);
   (void)training.until(300);

@@ -50,7 +50,7 @@ Planner::Planner(Setup setup, const std::vector<std::size_t>& units)
   setup_.efficiency.at_end = control::least_worth(setup_.control) > 0;
   if (is_pinned(setup_)) pinned_.emplace(setup_.pins, setup_.warm_up, setup_.warm_up_steps);
   set_units(units);
-  warn_of_little_worth();
+  say_if_worth_little();
 }
 
 // -- what is chosen --
@@ -228,26 +228,28 @@ void Planner::warn(const std::string& what) const {
   if (setup_.log && !pinned_) setup_.log(Severity::kWarning, what);
 }
 
-// Goal steps promises the same model after the same steps. Pins are used all the same.
-void Planner::warn_of_little_worth() const {
+// Goal steps promises the same model after the same steps. Pins are used all the same. Whoever pins
+// a whole plan has left nothing to the goal, so it is no warning then.
+void Planner::say_if_worth_little() const {
   const double least_worth = control::least_worth(setup_.control);
   if (!setup_.log || setup_.ranks == 1 || least_worth <= 0) return;
+  const auto say = [&](Severity severity, double best, std::string_view advice) {
+    if (best >= least_worth) return;
+    setup_.log(
+        severity,
+        fmt::format("under '{}' a step is worth {:.2f} steps of plain DDP{} (assumed): for "
+                    "as good a model train {:.2f}x as many{}",
+                    to_string(setup_.pins), best, pinned_ ? "" : " at most", 1 / best, advice));
+  };
+  if (pinned_) return say(Severity::kInfo, worth(pinned_->plan()), "");
   double best = 0;
-  if (pinned_) {
-    best = worth(pinned_->plan());
-  } else {
-    for (const plan::Plan& each : plan::candidates(setup_.ranks, setup_.control.candidates)) {
-      best = std::max(best, worth(each));
-      if (best >= least_worth) break;
-    }
+  for (const plan::Plan& each : plan::candidates(setup_.ranks, setup_.control.candidates)) {
+    best = std::max(best, worth(each));
+    if (best >= least_worth) return;
   }
-  if (best >= least_worth) return;
-  setup_.log(
-      Severity::kWarning,
-      fmt::format("goal steps: under '{}' a step is worth {:.2f} steps of plain DDP at most "
-                  "(assumed), so the model will be worse after the same steps; train {:.2f}x "
-                  "as many, or choose goal time",
-                  to_string(setup_.pins), best, 1 / best));
+  say(Severity::kWarning, best,
+      ". Goal steps promises the same steps, and no plan that fits these pins keeps that: pin less "
+      "of it, or choose goal time");
 }
 
 // -- for a checkpoint --

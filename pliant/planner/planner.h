@@ -80,7 +80,7 @@ class Planner {
   void observe_compute(std::span<const agree::Record> records, const PlanHistory::Round& round);
   void observe_coding(std::span<const agree::Record> records, const plan::Plan& plan);
   void warn(const std::string& what) const;
-  void warn_of_little_worth() const;
+  void say_if_worth_little() const;
 
   Setup setup_;
   std::optional<control::PinnedPlan> pinned_;  // nullopt: plans are chosen

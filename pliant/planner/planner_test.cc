@@ -217,30 +217,40 @@ Setup pinned(const char* pins, int ranks = 3) {
   return made;
 }
 
-std::vector<std::string> warnings_of(Setup made) {
-  std::vector<std::string> warnings;
+std::vector<std::string> said_by(Setup made, Severity wanted) {
+  std::vector<std::string> said;
   made.log = [&](Severity severity, std::string_view text) {
-    if (severity == Severity::kWarning) warnings.emplace_back(text);
+    if (severity == wanted) said.emplace_back(text);
   };
   Planner planner(made, {1'000'000});
   for (std::uint64_t round = 0; round < 3; ++round) (void)planner.choose(round);
-  return warnings;
+  return said;
 }
 
 // Goal steps promises a model as good after the same steps: whoever pins it away is told once.
 TEST(Planner, WarnsOnceWherePinsLeaveTooLittleWorth) {
-  for (const char* pins : {"updates every=4", "updates every=4 late=1 dense"}) {
-    const auto warnings = warnings_of(pinned(pins));
-    ASSERT_EQ(warnings.size(), 1U) << pins;
-    EXPECT_THAT(warnings[0], HasSubstr("a step is worth 0."));
-    EXPECT_THAT(warnings[0], HasSubstr("goal time"));
-    auto for_time = pinned(pins);
-    for_time.control.goal = control::Goal::kTime;
-    EXPECT_TRUE(warnings_of(for_time).empty()) << pins;
-    EXPECT_TRUE(warnings_of(pinned(pins, 1)).empty()) << "one rank exchanges nothing";
+  const char* const pins = "updates every=4";
+  const auto warnings = said_by(pinned(pins), Severity::kWarning);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_THAT(warnings[0], HasSubstr("a step is worth 0."));
+  EXPECT_THAT(warnings[0], HasSubstr("goal time"));
+  auto for_time = pinned(pins);
+  for_time.control.goal = control::Goal::kTime;
+  EXPECT_TRUE(said_by(for_time, Severity::kWarning).empty());
+  EXPECT_TRUE(said_by(pinned(pins, 1), Severity::kWarning).empty()) << "nothing is exchanged";
+  for (const char* enough : {"auto", "updates", "gradients dense values=int8"})
+    EXPECT_TRUE(said_by(pinned(enough), Severity::kWarning).empty()) << enough;
+}
+
+// A goal changes nothing under a whole plan, so nothing is advised.
+TEST(Planner, OnlyMentionsWhatWholePlansAreWorth) {
+  for (const char* pins : {"updates every=4 late=1 dense", "gradients union density=1%"}) {
+    EXPECT_TRUE(said_by(pinned(pins), Severity::kWarning).empty()) << pins;
+    const auto said = said_by(pinned(pins), Severity::kInfo);
+    ASSERT_EQ(said.size(), 1U) << pins;
+    EXPECT_THAT(said[0], HasSubstr("a step is worth 0."));
+    EXPECT_THAT(said[0], Not(HasSubstr("goal")));
   }
-  for (const char* pins : {"auto", "updates", "gradients dense values=int8"})
-    EXPECT_TRUE(warnings_of(pinned(pins)).empty()) << pins;
 }
 
 TEST(Planner, NeverDepartsFromCompletePins) {

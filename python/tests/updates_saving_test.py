@@ -276,3 +276,14 @@ def test_models_with_parts_that_torch_jit_has_compiled(rank: int) -> None:
             steps(model, optimizer, rank, 3)
             averager.close()
             assert models.alike_on_all_ranks(models.flat(model))
+
+
+@on_ranks(2)
+def test_torch_jit_script_says_what_to_do(rank: int) -> None:
+    model, optimizer, averager = begin(OWN)
+    steps(model, optimizer, rank, 4)
+    net = model.module
+    with pytest.raises(AttributeError, match=r"averager\.close\(\) first"):
+        torch.jit.script(net)
+    averager.close()
+    torch.jit.script(net)

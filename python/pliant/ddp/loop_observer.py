@@ -71,6 +71,14 @@ class ModuleHook:
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (contextlib.nullcontext(), "__exit__")
 
+    @property
+    def __name__(self) -> str:
+        """torch.jit.script asks for it, to compile the hook."""
+        raise AttributeError(
+            "torch.jit.script cannot compile a model while Pliant is attached and ranks train "
+            "locally. Call averager.close() first."
+        )
+
 
 def takes_hooks(module: nn.Module) -> bool:
     """Whether hooks can be registered: parts that torch.jit has compiled refuse them."""
