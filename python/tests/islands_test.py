@@ -96,25 +96,24 @@ def flat_base(averager: pliant.Averager) -> torch.Tensor:
 @pytest.mark.parametrize("plan", [DENSE, SPARSE, "auto"])
 def test_all_ranks_hold_the_same_base(kind: str, plan: str) -> None:
     results = world.run(same_base, kind, plan, ranks=4)
-    assert all(torch.equal(base, results[0][0]) for base, _ in results)
-    assert len({text for _, text in results}) == 1
+    assert len(set(results)) == 1  # one plan everywhere
 
 
-def same_base(rank: int, size: int, kind: str, plan: str) -> tuple[torch.Tensor, str]:
+def same_base(rank: int, size: int, kind: str, plan: str) -> str:
     model, optimizer, across = KINDS[kind](rank)
     averager = pliant.attach(model, optimizer, plan, across=across, check_every=1)
     before = flat_base(averager)
     train(model, optimizer, rank, 9)
     assert models.alike_on_all_ranks(flat_base(averager))
     assert not torch.equal(before, flat_base(averager))
-    assert averager.plan.kind == "updates"
+    assert averager.plan.startswith("updates ")
     with averager.settled():
         assert models.alike_on_all_ranks(whole(model))
         assert torch.equal(whole(model), flat_base(averager))
     train(model, optimizer, rank, 4)
     averager.close()
     assert models.alike_on_all_ranks(whole(model))
-    return whole(model), averager.summary().plan
+    return averager.summary().plan
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -187,7 +186,10 @@ def test_state_dict_and_evaluation_have_the_base(rank: int) -> None:
         with averager.on_base(), torch.no_grad():
             assert torch.equal(whole(model), base)
             torch.testing.assert_close(model(inputs), shown, rtol=0, atol=0)
-        assert models.alike_on_all_ranks(shown)
+        group = across.get_group() if isinstance(across, DeviceMesh) else across
+        every = [torch.empty_like(shown) for _ in range(dist.get_world_size(group))]
+        dist.all_gather(every, shown, group=group)  # ranks of an island have their own buffers
+        assert all(torch.equal(one, shown) for one in every)
         model.train()
         assert torch.equal(whole(model), own)
         train(model, optimizer, rank, 4)
@@ -357,6 +359,6 @@ def test_a_second_attach_and_a_plan_of_gradients_are_refused(rank: int) -> None:
         averager.set_plan("gradients dense")
     averager.set_plan(DENSE)
     train(model, optimizer, rank, 4)
-    assert "dense" in str(averager.plan)
+    assert "dense" in averager.plan
     averager.close()
     pliant.attach(model, optimizer, across=across).close()
