@@ -42,11 +42,10 @@ std::optional<std::string> difference(std::span<const Record> records,
   while (other < odd.size() && odd[other] == other) ++other;
   std::vector<std::size_t> named;
   for (const std::size_t place : odd) named.push_back(ranks[place]);
-  return fmt::format("rank {} differs from {} in its {} ({:x}, not {:x}) at step {}{}",
-                     fmt::join(named, ", "),
-                     tie ? fmt::format("rank {}", ranks[other]) : "the others", what,
-                     values[odd.front()], values[other], records.front().step,
-                     tie ? "; it is not known which rank is right" : "");
+  return fmt::format(
+      "rank {} differs from {} in its {} ({:x}, not {:x}) at step {}{}", fmt::join(named, ", "),
+      tie ? fmt::format("rank {}", ranks[other]) : "the others", what, values[odd.front()],
+      values[other], records.front().step, tie ? "; it is not known which rank is right" : "");
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ static_assert(sizeof(Record) == 64);
 [[nodiscard]] std::optional<std::string> disagreement(std::span<const Record> records);
 
 // Seconds of all exchanges, each by the rank that entered it last: another exchange may have
-// another one. Parts are exchanged side by side, so each exchange takes as long as its slowest part.
+// another one. Parts are exchanged side by side, so each exchange takes as long as its slowest
+// part.
 [[nodiscard]] double on_the_wire(std::span<const Record> records);
 
 // Sentence that names the rank and value of an impossible time (negative, not a number, more than

@@ -83,8 +83,8 @@ void Parts::compare(const Communicators& communicators) {
   facts.emplace_back("the number of islands", std::to_string(communicators.lanes.front()->size()));
   agree::agree(control, facts, options.deadline);
   agree::agree(control, model, options.deadline, communicators.part);
-  const auto most =
-      agree::largest(control, {most_exchanged.parameters, most_exchanged.buffers}, options.deadline);
+  const auto most = agree::largest(control, {most_exchanged.parameters, most_exchanged.buffers},
+                                   options.deadline);
   most_exchanged = {most.front(), most.back()};
 }
 

@@ -23,7 +23,7 @@ namespace pliant::native {
 struct Groups {  // as engine::Communicators
   std::vector<c10::intrusive_ptr<::c10d::Backend>> lanes;
   c10::intrusive_ptr<::c10d::Backend> control;
-  c10::intrusive_ptr<::c10d::Store> store;  // where ranks leave word of whom they wait for
+  c10::intrusive_ptr<::c10d::Store> store;          // where ranks leave word of whom they wait for
   c10::intrusive_ptr<::c10d::Store> control_store;  // the same for control
   std::uint16_t part = 0;
 };

@@ -169,7 +169,9 @@ class Averager(Joinable):
         if updates is None:
             return JoinHook()
         if updates.join is None:
-            raise UnsupportedError("Join does not work with across=: islands take equally many steps")
+            raise UnsupportedError(
+                "Join does not work with across=: islands take equally many steps"
+            )
         return updates.join.begin(self)
 
     @property

@@ -4,7 +4,9 @@ and {2, 3}, across groups {0, 2} and {1, 3}; or four islands of one rank."""
 
 from __future__ import annotations
 
+import gc
 import tempfile
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -291,6 +293,20 @@ def test_an_island_that_diverges_goes_back(rank: int) -> None:
         assert models.alike_on_all_ranks(whole(model))
 
 
+@on_ranks(4)
+def test_an_averager_ends_with_its_model(rank: int) -> None:
+    for kind in KINDS.values():
+        model, optimizer, across = kind(rank)
+        pliant.attach(model, optimizer, SPARSE, across=across)
+        train(model, optimizer, rank, 3)
+        reference = weakref.ref(model)
+        dist.barrier()
+        del model, optimizer
+        gc.collect()
+        assert reference() is None
+        dist.barrier()
+
+
 def refused(error: type[Exception], words: str, *arguments: Any, **options: Any) -> None:
     with pytest.raises(error, match=words):
         pliant.attach(*arguments, **{"deadline": 20, **options})
@@ -314,7 +330,9 @@ def test_refusals(rank: int) -> None:
     refused(ValueError, "of the same island", flat, adam(flat), across=across)
     for kind in (sharded, wrapped):
         model, optimizer, _ = kind(rank)
-        refused(ValueError, r"joins ranks \[.*\] of the same island", model, optimizer, across=inside)
+        refused(
+            ValueError, r"joins ranks \[.*\] of the same island", model, optimizer, across=inside
+        )
         refused(ValueError, "lanes=0", model, optimizer, across=across, lanes=0)
     refused(ValueError, "clear_momentum", model, optimizer, across=across, clear_momentum=True)
 

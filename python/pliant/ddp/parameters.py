@@ -46,7 +46,7 @@ def local_of(tensor: torch.Tensor) -> torch.Tensor:
     """The memory of a tensor on this rank: of a DTensor its local part, else the tensor itself."""
     if not hasattr(tensor, "to_local"):
         return tensor
-    local: torch.Tensor = tensor.detach().to_local()  # type: ignore[operator]
+    local: torch.Tensor = tensor.detach().to_local()  # type: ignore[attr-defined]
     return local
 
 

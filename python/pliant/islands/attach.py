@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
+from collections.abc import Mapping
 
-import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -46,9 +47,7 @@ def attach_island(
         )
     inner: nn.Module = getattr(model, "_orig_mod", model)
     if _KEPT in inner.__dict__:
-        raise ContractError(
-            "pliant is attached to this model already; close() that averager first"
-        )
+        raise ContractError("pliant is attached to this model already; close() that averager first")
     island = _Island(inner)
     deadline = options.deadline_seconds or process_groups.default_deadline(group)
     met = meet(group, island.inside, deadline)
@@ -66,7 +65,12 @@ def attach_island(
         attachment.close()  # the log, the port of the metrics
         raise
     inner.__dict__[_KEPT] = attachment
-    reference = inner.__dict__
+    reference = weakref.ref(inner)
+
+    def let_go() -> None:
+        if (alive := reference()) is not None:
+            alive.__dict__.pop(_KEPT, None)
+
     watch = LoopObserver(attachment, inner, optimizers.each)
     newcomers = NewParameters(
         attachment,
@@ -77,7 +81,7 @@ def attach_island(
     )
     if dist.get_world_size(group) == 1:
         attachment.count_alone(optimizers.each)
-    for action in (watch.stop, newcomers.stop, lambda: reference.pop(_KEPT, None)):
+    for action in (watch.stop, newcomers.stop, let_go):
         attachment.on_close(action)
     return attachment
 
@@ -132,10 +136,10 @@ class _Island:
         return UpdatesSupport(driver, "", adam, across=True)
 
 
-def _dials(given: object) -> dict[str, float]:
+def _dials(given: Mapping[str, float] | None) -> dict[str, float]:
     """Between exchanges an island trains exactly as without pliant, so that Adam's steps keep
     their length."""
-    dials = dict(given) if given else {}  # type: ignore[call-overload]
+    dials = dict(given or {})
     if dials.get("lengthen", 0) != 0:
         raise ValueError(
             f"dials: lengthen={dials['lengthen']} with across=: allowed is 0, because an island "

@@ -4,6 +4,8 @@ the DTensors that the module and its optimizers hold."""
 
 from __future__ import annotations
 
+import weakref
+
 import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
@@ -17,7 +19,10 @@ class Shards:
     """owners: the parameters of `module`, some or all of them DTensors."""
 
     def __init__(self, module: nn.Module, owners: Parameters) -> None:
-        self._modules = [part for part in module.modules() if isinstance(part, FSDPModule)]
+        # The root keeps the averager alive, not the reverse.
+        self._modules = [
+            weakref.ref(part) for part in module.modules() if isinstance(part, FSDPModule)
+        ]
         self._owners = owners
         self.parameters = Parameters(owners.names, [local_of(one) for one in owners.tensors])
         self._local = {
@@ -47,8 +52,9 @@ class Shards:
     def reshard(self) -> None:
         """Frees gathered parameters, which the root keeps after a forward: they are older than
         shards that were written since."""
-        for module in self._modules:
-            module.reshard()
+        for reference in self._modules:
+            if (module := reference()) is not None:
+                module.reshard()
 
     def check(self) -> None:
         """Raises if a parameter has other memory than when pliant was attached."""
@@ -112,4 +118,3 @@ def as_dtensor(like: torch.Tensor, local: torch.Tensor) -> torch.Tensor:
         shape=like.shape,
         stride=like.stride(),
     )
-

@@ -125,7 +125,9 @@ class UpdatesDriver:
         self._local_state.start(self._model)
         if self.is_active:
             self._take_base("attaching")
-        if self.tensors.shards is not None:  # before FSDP2 gathers them, and before the base's hooks
+        if (
+            self.tensors.shards is not None
+        ):  # before FSDP2 gathers them, and before the base's hooks
             stops.append(self._hook_forward(first=True))
 
     def _hook_forward(self, *, first: bool) -> Callable[[], None]:
