@@ -295,13 +295,15 @@ def test_an_island_that_diverges_goes_back(rank: int) -> None:
 
 @on_ranks(4)
 def test_an_averager_ends_with_its_model(rank: int) -> None:
-    for kind in KINDS.values():
+    for kind, closes in ((plain, False), (wrapped, False), (sharded, True)):
         model, optimizer, across = kind(rank)
-        pliant.attach(model, optimizer, SPARSE, across=across)
+        averager = pliant.attach(model, optimizer, SPARSE, across=across)
         train(model, optimizer, rank, 3)
+        if closes:
+            averager.close()
         reference = weakref.ref(model)
         dist.barrier()
-        del model, optimizer
+        del model, optimizer, averager
         gc.collect()
         assert reference() is None
         dist.barrier()
