@@ -2,9 +2,12 @@
 #include "pliant/agree/handshake.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <ranges>
 #include <sstream>
 #include <string_view>
 #include <unordered_map>
@@ -30,21 +33,22 @@ Facts parse(const std::string& text) {
 
 // The first fact in which two ranks differ; a fact that only one of them has counts as absent in
 // the other.
-std::optional<std::string> difference(const Facts& zero, const Facts& other, int rank) {
-  const auto sentence = [rank](const std::string& name, const std::string& a,
-                               const std::string& b) {
-    return fmt::format("ranks disagree on {}: rank 0 has {}, rank {} has {}", name, a, rank, b);
+std::optional<std::string> difference(const Facts& one, const Facts& other, std::size_t rank_of_one,
+                                      std::size_t rank_of_other) {
+  const auto sentence = [&](const std::string& name, const std::string& a, const std::string& b) {
+    return fmt::format("ranks disagree on {}: rank {} has {}, rank {} has {}", name, rank_of_one, a,
+                       rank_of_other, b);
   };
   using Values = std::unordered_map<std::string, std::string>;
-  const Values of_zero(zero.begin(), zero.end());
+  const Values of_one(one.begin(), one.end());
   const Values of_other(other.begin(), other.end());
   const auto value = [](const Values& values, const std::string& name) {
     const auto found = values.find(name);
     return found == values.end() ? std::nullopt : std::optional("'" + found->second + "'");
   };
-  for (const Facts* facts : {&zero, &other}) {
+  for (const Facts* facts : {&one, &other}) {
     for (const auto& [name, ignored] : *facts) {
-      const auto a = value(of_zero, name);
+      const auto a = value(of_one, name);
       const auto b = value(of_other, name);
       if (a != b) return sentence(name, a.value_or("none"), b.value_or("none"));
     }
@@ -106,21 +110,45 @@ void go_on_unless(comm::Communicator& communicator, const std::string& objection
     throw IoError(fmt::format("rank {}: {}", first - objections.begin(), *first));
 }
 
-void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Seconds> deadline) {
+void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Seconds> deadline,
+           std::uint16_t part) {
   std::string text;
   for (const auto& [name, value] : mine) text += fmt::format("{}\t{}\n", name, value);
   Bytes sent;
   // The facts of a model with many tensors are long, and nearly always alike: hashes go first.
   const auto hashes = gather_texts(
-      communicator, fmt::format("{:016x}", pliant::hash(std::string_view(text))), deadline, sent);
-  if (std::ranges::all_of(hashes, [&](const std::string& hash) { return hash == hashes[0]; }))
-    return;
+      communicator, fmt::format("{:04x}{:016x}", part, pliant::hash(std::string_view(text))),
+      deadline, sent);
+  std::map<std::string, std::size_t> first;  // rank of each part
+  std::vector<std::size_t> compared;         // by rank, the rank that it must be like
+  for (std::size_t r = 0; r < hashes.size(); ++r)
+    compared.push_back(first.try_emplace(hashes[r].substr(0, 4), r).first->second);
+  const auto differs = [&](std::size_t r) { return hashes[r] != hashes[compared[r]]; };
+  if (std::ranges::none_of(std::views::iota(std::size_t{0}, hashes.size()), differs)) return;
   const auto texts = gather_texts(communicator, text, deadline, sent);
   for (std::size_t r = 1; r < texts.size(); ++r) {
-    if (texts[r] == texts[0]) continue;
-    if (const auto why = difference(parse(texts[0]), parse(texts[r]), static_cast<int>(r)))
+    const std::size_t like = compared[r];
+    if (texts[r] == texts[like]) continue;
+    if (const auto why = difference(parse(texts[like]), parse(texts[r]), like, r))
       throw Disagreement(*why);
   }
+}
+
+std::vector<std::size_t> largest(comm::Communicator& communicator,
+                                 const std::vector<std::size_t>& mine,
+                                 std::optional<Seconds> deadline) {
+  Bytes sent;
+  std::vector<std::size_t> most(mine.size());
+  for (const std::string& text :
+       gather_texts(communicator, fmt::format("{}", fmt::join(mine, " ")), deadline, sent)) {
+    std::istringstream numbers(text);
+    for (std::size_t& number : most) {
+      std::size_t theirs = 0;
+      numbers >> theirs;
+      number = std::max(number, theirs);
+    }
+  }
+  return most;
 }
 
 plan::CostTable slowest_costs(comm::Communicator& communicator, const plan::CostTable& mine,

@@ -89,5 +89,25 @@ TEST(Handshake, NamesTheFactThatOneRankMisses) {
   });
 }
 
+TEST(Handshake, ComparesRanksOfTheSamePart) {
+  testing::run_ranks("parts", 4, [](comm::Communicator& communicator) {
+    const auto part = static_cast<std::uint16_t>(communicator.rank() % 2);
+    Facts facts = facts_of(part + 1U);
+    agree(communicator, facts, std::nullopt, part);
+    if (communicator.rank() == 3) facts[1].second = "another";
+    EXPECT_THAT([&] { agree(communicator, facts, std::nullopt, part); },
+                ::testing::ThrowsMessage<Disagreement>(::testing::HasSubstr(
+                    "parameter 1: rank 1 has 'layer1.weight (100)', rank 3 has 'another'")));
+  });
+}
+
+TEST(Handshake, FindsTheLargestNumbers) {
+  testing::run_ranks("largest", 3, [](comm::Communicator& communicator) {
+    const auto rank = static_cast<std::size_t>(communicator.rank());
+    EXPECT_EQ(largest(communicator, {rank, 10 - rank}, std::nullopt),
+              (std::vector<std::size_t>{2, 10}));
+  });
+}
+
 }  // namespace
 }  // namespace pliant::agree

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <ranges>
 #include <string_view>
 #include <vector>
 
@@ -27,14 +29,36 @@ std::vector<std::size_t> odd_ones(std::span<const std::uint64_t> values) {
   return odd;
 }
 
+// Sentence about a value in which some of these ranks differ from the others.
+std::optional<std::string> difference(std::span<const Record> records,
+                                      std::span<const std::size_t> ranks, std::string_view what,
+                                      std::uint64_t (*of)(const Record&)) {
+  std::vector<std::uint64_t> values;
+  for (const std::size_t rank : ranks) values.push_back(of(records[rank]));
+  const auto odd = odd_ones(values);
+  if (odd.empty()) return std::nullopt;
+  const bool tie = 2 * odd.size() >= ranks.size();
+  std::size_t other = 0;  // the first that is not odd
+  while (other < odd.size() && odd[other] == other) ++other;
+  std::vector<std::size_t> named;
+  for (const std::size_t place : odd) named.push_back(ranks[place]);
+  return fmt::format(
+      "rank {} differs from {} in its {} ({:x}, not {:x}) at step {}{}", fmt::join(named, ", "),
+      tie ? fmt::format("rank {}", ranks[other]) : "the others", what, values[odd.front()],
+      values[other], records.front().step, tie ? "; it is not known which rank is right" : "");
+}
+
 }  // namespace
 
 double on_the_wire(std::span<const Record> records) {
   double sum = 0;
   for (std::size_t i = 0; i < kRecordTimes; ++i) {
-    sum += std::ranges::min(records, {}, [i](const Record& record) {
-             return record.wire.at(i);
-           }).wire.at(i);
+    std::map<std::uint16_t, float> least;  // by part
+    for (const Record& record : records) {
+      const auto [of_part, is_first] = least.try_emplace(record.part, record.wire.at(i));
+      if (!is_first) of_part->second = std::min(of_part->second, record.wire.at(i));
+    }
+    sum += std::ranges::max(least | std::views::values);
   }
   return sum;
 }
@@ -66,6 +90,7 @@ std::optional<std::string> disagreement(std::span<const Record> records) {
   struct Fact {
     std::string_view what;
     std::uint64_t (*of)(const Record&);
+    bool is_of_part = false;  // ranks that hold other parts may differ
   };
   static constexpr std::array facts = {
       Fact{"record format", [](const Record& r) { return std::uint64_t{r.version}; }},
@@ -75,20 +100,21 @@ std::optional<std::string> disagreement(std::span<const Record> records) {
       Fact{"hash of what was applied",
            [](const Record& r) {
              return std::uint64_t{(r.flags & kAppliedHashed) != 0 ? r.applied : 0};
-           }},
+           },
+           true},
   };
+  std::map<std::uint16_t, std::vector<std::size_t>> by_part;
+  for (std::size_t r = 0; r < records.size(); ++r) by_part[records[r].part].push_back(r);
+  std::vector<std::size_t> everybody(records.size());
+  std::iota(everybody.begin(), everybody.end(), std::size_t{0});
   for (const Fact& fact : facts) {
-    std::vector<std::uint64_t> values;
-    for (const Record& record : records) values.push_back(fact.of(record));
-    const auto odd = odd_ones(values);
-    if (odd.empty()) continue;
-    const bool tie = 2 * odd.size() >= records.size();
-    std::size_t other = 0;  // the first that is not odd
-    while (other < odd.size() && odd[other] == other) ++other;
-    return fmt::format("rank {} differs from {} in its {} ({:x}, not {:x}) at step {}{}",
-                       fmt::join(odd, ", "), tie ? fmt::format("rank {}", other) : "the others",
-                       fact.what, values[odd.front()], values[other], records.front().step,
-                       tie ? "; it is not known which rank is right" : "");
+    if (!fact.is_of_part) {
+      if (const auto why = difference(records, everybody, fact.what, fact.of)) return why;
+      continue;
+    }
+    for (const auto& [part, ranks] : by_part) {
+      if (const auto why = difference(records, ranks, fact.what, fact.of)) return why;
+    }
   }
   return std::nullopt;
 }

@@ -12,12 +12,12 @@
 
 namespace pliant::agree {
 
-inline constexpr std::uint16_t kRecordVersion = 1;
+inline constexpr std::uint8_t kRecordVersion = 2;
 
 // Exchanges of a step whose times travel one by one; those beyond add up in the last.
 inline constexpr std::size_t kRecordTimes = 4;
 
-enum RecordFlags : std::uint16_t {
+enum RecordFlags : std::uint8_t {
   kAppliedHashed = 1,    // `applied` is there
   kVoid = 2,             // an exchange of this step was void
   kSettling = 4,         // updates: this rank serves exchanges until all ranks do
@@ -28,8 +28,9 @@ enum RecordFlags : std::uint16_t {
 // Seconds are by this rank's own clock; a rank that came last to an exchange has its honest
 // duration, so the minimum over ranks is the sample.
 struct Record {
-  std::uint16_t version = kRecordVersion;
-  std::uint16_t flags = 0;
+  std::uint8_t version = kRecordVersion;
+  std::uint8_t flags = 0;
+  std::uint16_t part = 0;     // of the model, that this rank exchanges; without islands 0
   std::uint32_t epoch = 0;    // plan version
   std::uint64_t step = 0;     // number of the round
   std::uint32_t plan = 0;     // low half of the hash of plan and units
@@ -49,12 +50,13 @@ static_assert(sizeof(Record) == 64);
   return units < 2 ? 0 : round % (units - 1);
 }
 
-// Sentence that names the rank that differs from the others in plan version, round, plan or result;
-// nullopt if none does.
+// Sentence that names the rank that differs from the others in plan version, round or plan, or in
+// its result from others that hold the same part; nullopt if none does.
 [[nodiscard]] std::optional<std::string> disagreement(std::span<const Record> records);
 
 // Seconds of all exchanges, each by the rank that entered it last: another exchange may have
-// another one.
+// another one. Parts are exchanged side by side, so each exchange takes as long as its slowest
+// part.
 [[nodiscard]] double on_the_wire(std::span<const Record> records);
 
 // Sentence that names the rank and value of an impossible time (negative, not a number, more than

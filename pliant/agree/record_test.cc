@@ -21,6 +21,24 @@ TEST(OnTheWire, IsOfTheRankThatEnteredEachExchangeLast) {
   EXPECT_EQ(on_the_wire(records), 2);
 }
 
+TEST(OnTheWire, IsOfTheSlowestPart) {
+  const std::array records = {Record{.part = 0, .wire = {3}}, Record{.part = 1, .wire = {9}},
+                              Record{.part = 0, .wire = {2}}, Record{.part = 1, .wire = {5}}};
+  EXPECT_EQ(on_the_wire(records), 5);
+}
+
+TEST(Disagreement, ComparesResultsWithinAPart) {
+  auto records = alike(4);
+  for (std::size_t r = 0; r < 4; ++r) {
+    records[r].part = static_cast<std::uint16_t>(r % 2);
+    records[r].flags = kAppliedHashed;
+    records[r].applied = static_cast<std::uint32_t>(5 + r % 2);
+  }
+  EXPECT_EQ(disagreement(records), std::nullopt);
+  records[3].applied = 9;
+  EXPECT_THAT(disagreement(records).value_or(""), HasSubstr("rank 3 differs from rank 1"));
+}
+
 TEST(Disagreement, IsNoneWhereOnlyTimesDiffer) {
   auto records = alike(4);
   records[2].whole = 1;

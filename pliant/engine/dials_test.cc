@@ -81,9 +81,9 @@ TEST(Dials, SuggestOnlyThoseForUsers) {
 TEST(Dials, AreComparedBetweenRanksByName) {
   for (const Dial& dial : dials()) {
     Options options;
-    const auto before = facts_of({}, {}, options);
+    const auto before = facts_of(options);
     turn_dial(options, dial.name, other_value(dial, options));
-    const auto after = facts_of({}, {}, options);
+    const auto after = facts_of(options);
     const auto [one, other] = std::ranges::mismatch(before, after);
     ASSERT_NE(one, before.end()) << dial.name;
     const bool part_of_p = dial.name.starts_with("p_");

@@ -54,7 +54,8 @@ Parts::Parts(Communicators communicators, std::vector<Parameter> parameter_list,
   require(communicators.control != nullptr, "engine: no communicator for control");
   require(!parameters.empty(), "engine: a model without parameters");
   comm::Communicator& control = *communicators.control;
-  agree::agree(control, facts_of(parameters, buffers, options), options.deadline);
+  services.part = communicators.part;
+  compare(communicators);
   std::unique_ptr<runlog::RunLog> log = open_log(options, control);
   costs = agree::slowest_costs(control, options.costs ? *options.costs : compress::measure_costs(),
                                options.deadline);
@@ -66,6 +67,25 @@ Parts::Parts(Communicators communicators, std::vector<Parameter> parameter_list,
   services.observer.start(std::move(log), options.run_log.watched);
   set_plan(options.pins);
   kind = rounds.plan().kind;
+}
+
+// Collective: throws unless ranks agree, and notes how much the largest part has to exchange.
+void Parts::compare(const Communicators& communicators) {
+  comm::Communicator& control = *communicators.control;
+  agree::Facts facts = facts_of(options);
+  const agree::Facts model = facts_of(parameters, buffers);
+  most_exchanged = {total_of(parameters), total_of(buffers)};
+  if (communicators.lanes.empty() || communicators.lanes.front()->size() == control.size()) {
+    facts.insert(facts.end(), model.begin(), model.end());
+    agree::agree(control, facts, options.deadline);
+    return;
+  }
+  facts.emplace_back("the number of islands", std::to_string(communicators.lanes.front()->size()));
+  agree::agree(control, facts, options.deadline);
+  agree::agree(control, model, options.deadline, communicators.part);
+  const auto most = agree::largest(control, {most_exchanged.parameters, most_exchanged.buffers},
+                                   options.deadline);
+  most_exchanged = {most.front(), most.back()};
 }
 
 void Parts::make_lanes(Communicators communicators) {
@@ -96,7 +116,7 @@ void Parts::set_plan(const plan::Pins& pins) {
       .warm_up_steps = options.warm_up_steps,
       .ranks = services.ranks(),
       .lanes = services.has_threads() ? static_cast<int>(services.lanes.size()) : 0,
-      .buffers = total_of(buffers),
+      .buffers = most_exchanged.buffers,
       .adam = options.adam,
       .costs = costs,
       .control = options.control,
@@ -109,8 +129,10 @@ void Parts::set_plan(const plan::Pins& pins) {
   setup.control.candidates = {.updates = options.updates,
                               .backend_all_reduce = capabilities.own_all_reduce,
                               .shared = options.shared};
-  rounds.set_planner(
-      std::make_unique<planner::Planner>(std::move(setup), gradients.groups().unit_lengths()));
+  // Parts differ in size by a few entries, and all ranks must predict alike.
+  const auto units = services.has_parts() ? std::vector{most_exchanged.parameters}
+                                          : gradients.groups().unit_lengths();
+  rounds.set_planner(std::make_unique<planner::Planner>(std::move(setup), units));
   if (network) rounds.planner().set_network(network);
 }
 

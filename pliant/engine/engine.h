@@ -14,6 +14,7 @@
 // Called by one thread. After a failure every call throws it again.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -38,9 +39,13 @@ namespace pliant::engine {
 
 // One communicator per lane, and one for the control records. Without lanes everything runs in the
 // caller, over the one for control: for simulators, debugging, and backends that allow no threads.
+//
+// Islands: lanes join the ranks that hold the same part of the model, one from each island, and
+// control joins all ranks of all islands. Only plans of kind updates are possible then.
 struct Communicators {
   std::vector<std::unique_ptr<comm::Communicator>> lanes;
   std::unique_ptr<comm::Communicator> control;
+  std::uint16_t part = 0;  // the same on all ranks of a lane, and on no others
 };
 
 class Engine {

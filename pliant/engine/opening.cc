@@ -34,8 +34,7 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
-agree::Facts facts_of(const std::vector<Parameter>& parameters,
-                      const std::vector<Parameter>& buffers, const Options& options) {
+agree::Facts facts_of(const Options& options) {
   agree::Facts facts = {{"the version of pliant", std::string(version())}};
   facts.insert(facts.end(), options.facts.begin(), options.facts.end());
   facts.insert(
@@ -48,9 +47,14 @@ agree::Facts facts_of(const std::vector<Parameter>& parameters,
        {"goal", std::string(to_string(options.control.goal))},
        {"the kind of optimizer", options.adam ? "Adam-like" : "SGD-like"},
        {"whether plans of scheme shared are possible", options.shared ? "yes" : "no"},
-       {"clip_norm", fmt::format("{}", options.clip_norm)},
-       {"the number of parameters", std::to_string(parameters.size())}});
+       {"clip_norm", fmt::format("{}", options.clip_norm)}});
   for (const Dial& dial : dials()) facts.emplace_back("dial " + dial.name, dial.value(options));
+  return facts;
+}
+
+agree::Facts facts_of(const std::vector<Parameter>& parameters,
+                      const std::vector<Parameter>& buffers) {
+  agree::Facts facts = {{"the number of parameters", std::to_string(parameters.size())}};
   const auto tell = [&facts](std::string_view what, const std::vector<Parameter>& tensors) {
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       facts.emplace_back(fmt::format("{} {}", what, t),
@@ -86,7 +90,7 @@ runlog::LogHeader header_of(const Parts& parts) {
       .versions = {{"pliant", std::string(version())}},
       .command = wanted.command,
       .rank = services.rank(),
-      .world = services.ranks(),
+      .world = services.everybody(),
       .lanes = services.has_threads() ? static_cast<int>(services.lanes.size()) : 0,
       .layout = layout_of(parts.parameters),
       .options = {{"plan", to_string(options.pins)},

@@ -16,9 +16,11 @@ namespace pliant::engine {
 
 struct Parts;
 
-// Version, options and model, which must be alike on all ranks.
+// Version and options, which must be alike on all ranks.
+[[nodiscard]] agree::Facts facts_of(const Options& options);
+// The model, or part of a model, which must be alike on all ranks that exchange it.
 [[nodiscard]] agree::Facts facts_of(const std::vector<Parameter>& parameters,
-                                    const std::vector<Parameter>& buffers, const Options& options);
+                                    const std::vector<Parameter>& buffers);
 
 // Collective: if one rank cannot write its log, all ranks throw. Null on a rank that keeps none.
 [[nodiscard]] std::unique_ptr<runlog::RunLog> open_log(const Options& options,

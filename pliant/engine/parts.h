@@ -49,8 +49,13 @@ struct Parts {
   } own_steps;
   std::uint32_t rates = 0;  // a hash of this rank's learning rates
   bool closed = false;
+  struct {  // entries of the largest part
+    std::size_t parameters = 0;
+    std::size_t buffers = 0;
+  } most_exchanged;
 
  private:
+  void compare(const Communicators& communicators);
   void make_lanes(Communicators communicators);
 };
 

@@ -3,7 +3,8 @@
 
 namespace pliant::engine {
 
-void Services::post(const agree::Record& record) {
+void Services::post(agree::Record record) {
+  record.part = part;
   record_lane().run([this, record](comm::Communicator& communicator) {
     try {
       failure.check();

@@ -23,16 +23,21 @@ struct Services {
   std::vector<std::unique_ptr<Lane>> lanes;  // at least one
   std::unique_ptr<Lane> control_lane;        // null: the first lane, in the caller's thread
   Log log;                                   // the user's callback; may be empty
+  std::uint16_t part = 0;                    // of the model, that this rank exchanges
 
   [[nodiscard]] Lane& lane(std::uint64_t number) const { return *lanes[number % lanes.size()]; }
   [[nodiscard]] Lane& record_lane() const { return control_lane ? *control_lane : *lanes.front(); }
   [[nodiscard]] bool has_threads() const { return control_lane != nullptr; }
   [[nodiscard]] Seconds now() const { return lanes.front()->communicator().now(); }
-  [[nodiscard]] int rank() const { return lanes.front()->communicator().rank(); }
+  // Among all ranks, as control records count them.
+  [[nodiscard]] int rank() const { return record_lane().communicator().rank(); }
+  [[nodiscard]] int everybody() const { return record_lane().communicator().size(); }
+  // The number of ranks that exchange with each other: one from each island, or all.
   [[nodiscard]] int ranks() const { return lanes.front()->communicator().size(); }
+  [[nodiscard]] bool has_parts() const { return ranks() != everybody(); }
 
   // Gathers this rank's record of a round with those of all ranks, in the lane for records.
-  void post(const agree::Record& record);
+  void post(agree::Record record);
   // Notes the exception being handled as the failure, and wakes threads that wait for records.
   void fail_with_current_exception();
   // Waits until every lane has done its jobs.

@@ -220,7 +220,7 @@ void UpdateExchange::depart_buffers(TensorAccess& tensors, InFlight& flight, boo
 
 agree::Record UpdateExchange::record_of(const Sending& sending, Seconds sent) {
   agree::Record record{
-      .flags = static_cast<std::uint16_t>(sending.settling ? agree::kSettling : 0),
+      .flags = static_cast<std::uint8_t>(sending.settling ? agree::kSettling : 0),
       .epoch = sending.round.plan_version,
       .step = sending.round.number,
       .plan = static_cast<std::uint32_t>(plan::hash(sending.round.plan)),

@@ -91,7 +91,9 @@ Updates::Exchanged Updates::exchange(const ModelTensors& model, Settling settlin
 bool Updates::land(const ModelTensors& model) {
   const std::uint64_t round = parts_.updates->next()->round.number;
   const exchange::Report report = parts_.updates->land(model);
-  if (!report.is_void && report.updated_fraction > 0)
+  // Other parts have other results, and all ranks must decide alike.
+  const bool is_common = !parts_.services.has_parts();
+  if (is_common && !report.is_void && report.updated_fraction > 0)
     parts_.rounds.set_result(round, {report.updated_fraction, report.aggregate_gain});
   return report.is_void;
 }

@@ -172,7 +172,8 @@ void Planner::observe_network(std::span<const Record> records, const PlanHistory
                                     .correction = correction}};
   const double control = least(records, [](const Record& r) { return r.control; });
   if (control > 0) {
-    const model::Weight gathered = model::PriceBook::weigh_control(sizeof(Record), setup_.ranks);
+    const model::Weight gathered =
+        model::PriceBook::weigh_control(sizeof(Record), static_cast<int>(records.size()));
     batch.control = {.step = round.step,
                      .messages = gathered.messages,
                      .bytes = gathered.bytes,

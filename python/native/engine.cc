@@ -25,14 +25,14 @@ engine::Communicators communicators(const Groups& groups) {
   engine::Communicators made;
   // Each leaves its words in a place of its own, since lanes wait for different peers at the same
   // time, and the first in one for all.
-  const auto over = [&](const auto& backend, const std::string& name) {
-    return comm::c10d::over(backend,
-                            {.store = c10::make_intrusive<::c10d::PrefixStore>(name, groups.store),
-                             .common = groups.store});
+  const auto over = [](const auto& backend, const auto& store, const std::string& name) {
+    return comm::c10d::over(
+        backend, {.store = c10::make_intrusive<::c10d::PrefixStore>(name, store), .common = store});
   };
   for (const auto& lane : groups.lanes)
-    made.lanes.push_back(over(lane, fmt::format("lane{}", made.lanes.size())));
-  made.control = over(groups.control, "control");
+    made.lanes.push_back(over(lane, groups.store, fmt::format("lane{}", made.lanes.size())));
+  made.control = over(groups.control, groups.control_store, "control");
+  made.part = groups.part;
   return made;
 }
 

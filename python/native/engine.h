@@ -20,10 +20,12 @@
 
 namespace pliant::native {
 
-struct Groups {  // one per lane and one for control, of the same ranks
+struct Groups {  // as engine::Communicators
   std::vector<c10::intrusive_ptr<::c10d::Backend>> lanes;
   c10::intrusive_ptr<::c10d::Backend> control;
-  c10::intrusive_ptr<::c10d::Store> store;  // where ranks leave word of whom they wait for
+  c10::intrusive_ptr<::c10d::Store> store;          // where ranks leave word of whom they wait for
+  c10::intrusive_ptr<::c10d::Store> control_store;  // the same for control
+  std::uint16_t part = 0;
 };
 
 class TensorEngine {

@@ -150,14 +150,18 @@ void bind_values(py::module_& module) {
 void bind_groups(py::module_& module) {
   py::class_<Groups>(module, "Groups")
       .def(py::init([](const std::vector<py::object>& lanes, const py::object& control,
-                       const py::object& store) {
+                       const py::object& store, const py::object& control_store,
+                       std::uint16_t part) {
              Groups groups{.control = shared<::c10d::Backend>(control),
-                           .store = shared<::c10d::Store>(store)};
+                           .store = shared<::c10d::Store>(store),
+                           .control_store = shared<::c10d::Store>(control_store),
+                           .part = part};
              for (const py::object& lane : lanes)
                groups.lanes.push_back(shared<::c10d::Backend>(lane));
              return groups;
            }),
-           py::arg("lanes"), py::arg("control"), py::arg("store"));
+           py::arg("lanes"), py::arg("control"), py::arg("store"), py::arg("control_store"),
+           py::arg("part"));
 }
 
 void bind_engine(py::module_& module) {

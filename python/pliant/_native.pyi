@@ -254,7 +254,14 @@ class Options:
     log: Callable[[int, str], None]
 
 class Groups:
-    def __init__(self, lanes: Sequence[Backend], control: Backend, store: Store) -> None: ...
+    def __init__(
+        self,
+        lanes: Sequence[Backend],
+        control: Backend,
+        store: Store,
+        control_store: Store,
+        part: int,
+    ) -> None: ...
 
 class Engine:
     def __init__(

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch._C._distributed_c10d import GradBucket
+from torch.distributed.device_mesh import DeviceMesh
 from torch.futures import Future
 
 from pliant.argument_checks import refusal
@@ -21,6 +22,7 @@ from pliant.ddp import hook, parameters
 from pliant.ddp.loop_observer import LoopObserver
 from pliant.ddp.new_parameters import NewParameters
 from pliant.errors import ContractError, UnsupportedError
+from pliant.islands.attach import attach_island
 from pliant.options import Options, pins_updates
 from pliant.updates.optimizers import Optimizers
 from pliant.updates.support import UpdatesSupport, support_for, warn_of_gradients_only
@@ -33,6 +35,7 @@ def attach(
     optimizer: object = None,
     plan: str = "auto",
     *,
+    across: dist.ProcessGroup | DeviceMesh | None = None,
     deadline: float | str | None = None,
     lanes: int = 2,
     clip_norm: float | None = None,
@@ -56,6 +59,10 @@ def attach(
 
     optimizer: the optimizer, or a list of all of them. Plans of kind updates need it.
     plan: "auto", or any part of a plan (docs/plans.md).
+    across: for islands (docs/islands.md), the process group or DeviceMesh of the ranks that hold
+        the same part of the model, one from each island. The first argument is then the model as
+        the island trains it: an FSDP2 module, a DDP object over the island's own group, or a plain
+        module. Plans are of kind updates.
     deadline: for each message, in seconds or as "30s". By default the timeout of the process group.
     lanes: number of exchanges under way at once, each in a thread with its own connections. 0 runs
         them in the training thread.
@@ -101,6 +108,8 @@ def attach(
         name=name,
         metrics=metrics,
     )
+    if across is not None:
+        return Averager(attach_island(ddp, across, optimizers, options))
     if hook.is_alone_without_ddp(ddp):
         inert = InertAttachment(options, parameters.of(ddp))
         inert.count_alone([] if optimizers is None else optimizers.each)

@@ -29,6 +29,7 @@ from pliant.ddp.loss_scale import LossScale
 from pliant.ddp.parameters import Parameters
 from pliant.engine_setup import make_engine
 from pliant.errors import ContractError
+from pliant.islands.across import Across
 from pliant.monitoring import ending
 from pliant.monitoring.monitor import RunMonitor
 from pliant.options import Options
@@ -72,6 +73,7 @@ class Attachment:
         parameters: Parameters | None,
         support: UpdatesSupport,
         ddp: DistributedDataParallel | None = None,
+        across: Across | None = None,
     ) -> None:
         self.options = options
         self._ddp = None if ddp is None else weakref.ref(ddp)
@@ -81,6 +83,7 @@ class Attachment:
         self.state = AveragerState()
         self.monitor = RunMonitor(options)
         self._group = group
+        self._across = across
         self._parameters = parameters
         self._first_step = FirstStep()
         self._running: Running | None = None
@@ -110,7 +113,12 @@ class Attachment:
         self.support.check(options.plan)
         support = self.support
         made = process_groups.make(
-            group, options.lanes, deadline, updates=support.driver is not None
+            group,
+            options.lanes,
+            deadline,
+            updates=support.driver is not None,
+            everybody=None if self._across is None else self._across.everybody,
+            part=0 if self._across is None else self._across.part,
         )
         engine = make_engine(
             options,
@@ -122,7 +130,9 @@ class Attachment:
         )
         self.monitor.start(engine)
         self._end = weakref.finalize(self, _end, engine, self.monitor, self._on_close)
-        side_channel = SideChannel(made.side_channel, made.store, deadline, engine)
+        side_channel = across = SideChannel(made.side_channel, deadline, engine)
+        if made.across is not made.side_channel:
+            across = SideChannel(made.across, deadline, engine)
         state = self.state
         gradients = GradientsDriver(
             engine,
@@ -139,7 +149,7 @@ class Attachment:
             self.on_close(broadcasts.stop)
         if support.driver is not None:
             self.on_close(support.driver.stop)
-            support.driver.start(engine, side_channel, alone=alone)
+            support.driver.start(engine, side_channel, across, alone=alone)
         self.state.load_pending(self._running)
 
     def close(self) -> None:
@@ -208,6 +218,7 @@ class Attachment:
 
     def set_plan(self, plan: str) -> None:
         self.support.check(plan)
+        plan = self.support.pins(plan)
         running = self._running
         if running is not None:
             running.side_channel.check_alike(str(_native.Pins(plan)), "set_plan")

@@ -16,7 +16,7 @@ from torch.futures import Future
 from pliant.argument_checks import check_flag, check_text
 from pliant.attachment import Attachment, InertAttachment
 from pliant.checkpoint import check_state
-from pliant.errors import ContractError
+from pliant.errors import ContractError, UnsupportedError
 from pliant.options import check_plan
 from pliant.summary import Summary
 
@@ -81,7 +81,7 @@ class Averager(Joinable):
         parameters, updates = self._attachment.parameters, self._attachment.support.driver
         if updates is None:
             return {name: tensor.detach().clone() for name, tensor in parameters.named()}
-        return dict(zip(parameters.names, updates.base(), strict=True))
+        return updates.named_base()
 
     def on_base(self) -> AbstractContextManager[None]:
         """Inside, the model holds the base, on this rank alone and without communication: to
@@ -166,7 +166,13 @@ class Averager(Joinable):
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
         updates = self._attachment.support.driver
-        return JoinHook() if updates is None else updates.join.begin(self)
+        if updates is None:
+            return JoinHook()
+        if updates.join is None:
+            raise UnsupportedError(
+                "Join does not work with across=: islands take equally many steps"
+            )
+        return updates.join.begin(self)
 
     @property
     def join_device(self) -> torch.device:

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch._C._distributed_c10d import Backend, Store
 
 from pliant import _native
+from pliant.ddp.process_groups import Channel
 from pliant.errors import CommError, DisagreementError
 
 _AT_ONCE = 1 << 24
@@ -27,10 +27,8 @@ _ALIGNMENT = 16
 
 
 class SideChannel:
-    def __init__(
-        self, backend: Backend, store: Store, deadline: float, engine: _native.Engine
-    ) -> None:
-        self._native = _native.SideChannel(backend, store, deadline)
+    def __init__(self, channel: Channel, deadline: float, engine: _native.Engine) -> None:
+        self._native = _native.SideChannel(channel.backend, channel.store, deadline)
         self._engine = weakref.ref(engine)
         self._counted = 0  # bytes that the engine knows of
         self.rank = self._native.rank

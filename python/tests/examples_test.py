@@ -84,6 +84,26 @@ def test_before_and_after_learn() -> None:
         assert accuracy[-1] > 0.9, (script, accuracy)
 
 
+def test_fsdp2_before_and_after_differ_by_the_mesh_and_two_lines() -> None:
+    before, after = (
+        (EXAMPLES / script).read_text().replace(script, "").splitlines()
+        for script in ("5_fsdp2_before.py", "6_fsdp2_after.py")
+    )
+    changed = [line for line in difflib.ndiff(before, after) if line[0] in "+-"]
+    assert [line for line in changed if "pliant" not in line] == [
+        "-     fully_shard(model, mesh=mesh)",
+        '+     fully_shard(model, mesh=mesh["inside"])',
+    ], changed
+    assert len(changed) == 4, changed
+
+
+def test_fsdp2_before_and_after_learn() -> None:
+    for script in ("5_fsdp2_before.py", "6_fsdp2_after.py"):
+        text = torchrun(script, options=("--nproc-per-node", "4"))
+        accuracy = [float(found) for found in re.findall(r"accuracy ([\d.]+)", text)]
+        assert accuracy[-1] > 0.9, (script, accuracy)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "plan",

@@ -42,6 +42,14 @@ class Parameters:
         return flatten(self.tensors[position], shaped)
 
 
+def local_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The memory of a tensor on this rank: of a DTensor its local part, else the tensor itself."""
+    if not hasattr(tensor, "to_local"):
+        return tensor
+    local: torch.Tensor = tensor.detach().to_local()  # type: ignore[attr-defined]
+    return local
+
+
 def unflatten(like: torch.Tensor, flat: torch.Tensor) -> torch.Tensor:
     """A flat tensor in the shape and memory layout of another one."""
     return flat.as_strided(like.shape, _native.layout(like))

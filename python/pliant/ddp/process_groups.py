@@ -31,12 +31,24 @@ same."""
 
 
 @dataclass(frozen=True)
+class Channel:
+    """Group of the training thread, and the store where its ranks write which rank they wait
+    for."""
+
+    backend: Backend
+    store: Store
+
+
+@dataclass(frozen=True)
 class Groups:
+    """rank, size: among all ranks of all islands. across: of the ranks that exchange with each
+    other. Without islands both channels are the same."""
+
     rank: int
     size: int
     exchange: _native.Groups  # lanes and control, for the engine
-    side_channel: Backend
-    store: Store  # where ranks write which rank they wait for
+    side_channel: Channel
+    across: Channel
 
 
 def default_deadline(group: dist.ProcessGroup) -> float:
@@ -50,37 +62,65 @@ def default_deadline(group: dist.ProcessGroup) -> float:
     return float(distributed_c10d.default_pg_timeout.total_seconds())
 
 
-def make(group: dist.ProcessGroup, lanes: int, deadline: float, *, updates: bool) -> Groups:
-    """Collective over the ranks of `group`. updates: whether this rank can use kind updates."""
+def make(
+    group: dist.ProcessGroup,
+    lanes: int,
+    deadline: float,
+    *,
+    updates: bool,
+    everybody: list[int] | None = None,
+    part: int = 0,
+) -> Groups:
+    """Collective over the ranks of `group`, or over `everybody`: all ranks of all islands, where
+    `group` joins those that hold the same part. updates: whether this rank can use kind updates."""
     if not dist.is_gloo_available():
         raise UnsupportedError("pliant exchanges over Gloo, and this torch was built without it")
     ranks = dist.get_process_group_ranks(group)
-    key = hashlib.sha1(",".join(map(str, ranks)).encode()).hexdigest()[:16]
-    number = _made.get(key, 0)
-    _made[key] = number + 1
-    # Workers that torchrun starts again may find the store of the attempt before, with the
-    # addresses of processes that are gone.
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    store = PrefixStore(f"pliant/{attempt}/{key}/{number}", distributed_c10d._get_default_store())
-    rank, size = dist.get_rank(group), len(ranks)
-    timeout = datetime.timedelta(seconds=deadline)
+    across = _Ranks(ranks, deadline)
+    has_parts = everybody is not None and len(everybody) != len(ranks)
+    all_ranks = _Ranks(everybody, deadline) if has_parts and everybody is not None else across
+    control = all_ranks.connect("control")
+    _same_groups(control, all_ranks.size, lanes, updates)
+    made = [across.connect(f"lane{i}") for i in range(lanes)]
+    exchange = _native.Groups(
+        lanes=made,
+        control=control,
+        store=across.words,
+        control_store=all_ranks.words,
+        part=part,
+    )
+    side_channel = Channel(all_ranks.connect("desk"), all_ranks.words)
+    inner = Channel(across.connect("desk"), across.words) if has_parts else side_channel
+    return Groups(all_ranks.rank, all_ranks.size, exchange, side_channel, inner)
 
-    def connect(name: str, timeout: datetime.timedelta = timeout + _BEHIND_DEADLINES) -> Backend:
+
+class _Ranks:
+    """Ranks between which groups are made, and the part of the store that is theirs."""
+
+    def __init__(self, ranks: list[int], deadline: float) -> None:
+        key = hashlib.sha1(",".join(map(str, ranks)).encode()).hexdigest()[:16]
+        number = _made.get(key, 0)
+        _made[key] = number + 1
+        # Workers that torchrun starts again may find the store of the attempt before, with the
+        # addresses of processes that are gone.
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        self._store = PrefixStore(
+            f"pliant/{attempt}/{key}/{number}", distributed_c10d._get_default_store()
+        )
+        self._timeout = datetime.timedelta(seconds=deadline) + _BEHIND_DEADLINES
+        self.rank, self.size = ranks.index(dist.get_rank()), len(ranks)
+        self.words = PrefixStore("words", self._store)
+
+    def connect(self, name: str) -> Backend:
         try:
-            return ProcessGroupGloo(PrefixStore(name, store), rank, size, timeout)
+            store = PrefixStore(name, self._store)
+            return ProcessGroupGloo(store, self.rank, self.size, self._timeout)
         except RuntimeError as error:
             raise CommError(
-                f"rank {rank} of {size}: connecting to the others for {name}: {error}\n"
+                f"rank {self.rank} of {self.size}: connecting to the others for {name}: {error}\n"
                 "  Did every rank of the process group make the same calls to pliant.attach(), in "
                 "the same order?"
             ) from error
-
-    control = connect("control")
-    _same_groups(control, size, lanes, updates)
-    made = [connect(f"lane{i}") for i in range(lanes)]
-    words = PrefixStore("words", store)
-    exchange = _native.Groups(lanes=made, control=control, store=words)
-    return Groups(rank, size, exchange, connect("desk"), words)
 
 
 def _same_groups(control: Backend, size: int, lanes: int, updates: bool) -> None:

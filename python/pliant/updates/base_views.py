@@ -2,7 +2,8 @@
 """Views of the base: for a `with` block, for a forward in evaluation, and in state_dict().
 
 The model's tensors are pointed at a copy of the base and back. Nothing is written, so training goes
-on exactly where it was, and a backward that is still to come finds what its forward saw."""
+on exactly where it was, and a backward that is still to come finds what its forward saw. Only the
+shards of an FSDP2 module are written, and written back."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from torch.utils.hooks import RemovableHandle
 
 from pliant.ddp.loop_observer import ModuleHook, not_compiled, takes_hooks
 from pliant.errors import ContractError
+from pliant.islands.shards import as_dtensor
 from pliant.updates.frames import frame_of, is_running
 from pliant.updates.model_tensors import ModelTensors
 
@@ -35,13 +37,14 @@ class BaseViews:
         base: Callable[[], Sequence[torch.Tensor] | None],
     ) -> None:
         self._tensors = tensors
+        self._shards = tensors.shards
         self._is_shown = is_shown
         self._base = base
         self._copy: dict[int, _Shown] = {}  # by tensor; empty if the base was not asked for
         self._known: set[int] = set()
         self._saved: weakref.WeakValueDictionary[int, torch.Tensor] = weakref.WeakValueDictionary()
         self._saving: tuple[weakref.ref[Any], bool] | None = None  # state_dict() under way
-        self._open: list[_Swap] | None = None
+        self._open: list[_Swap | _Writing] | None = None
         self._forward: FrameType | None = None  # the one for which the base is shown
         self._kept: list[_Shown] = []  # those that are not swapped while the base is shown
         # Buffers that evaluation has written, by id.
@@ -49,6 +52,10 @@ class BaseViews:
             weakref.WeakValueDictionary()
         )
         self._thread = threading.get_ident()
+
+    @property
+    def has_shards(self) -> bool:
+        return self._shards is not None
 
     @property
     def is_open(self) -> bool:
@@ -104,9 +111,12 @@ class BaseViews:
                 continue
             if shown.value.dtype != tensor.dtype:  # as after model.bfloat16()
                 shown.value = shown.value.to(tensor.dtype)
-            self._open.append(_Swap(shown))
-            tensor.data = shown.value
-        _forget_casts()
+            if self._shards is not None and self._shards.is_shard(tensor):
+                self._open.append(_Writing(shown))
+            else:
+                self._open.append(_Swap(shown))
+                tensor.data = shown.value
+        self._forget_copies()
         return True
 
     def close(self) -> None:
@@ -118,7 +128,7 @@ class BaseViews:
         for shown in self._kept:
             shown.was_evaluated()
         self._kept = []
-        _forget_casts()
+        self._forget_copies()
 
     @contextmanager
     def show_own(self) -> Iterator[None]:
@@ -146,13 +156,24 @@ class BaseViews:
     def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """A copy of the base of one tensor, the same one for tied parameters. None if it has
         none."""
-        shown = self._copy.get(id(tensor))
-        if shown is None or shown.tensor is not tensor:
+        local = tensor if self._shards is None else self._shards.local(tensor)
+        shown = self._copy.get(id(local))
+        if shown is None or shown.tensor is not local:
             return None
         if (copy := self._saved.get(id(tensor))) is None:
             with torch.inference_mode(False):
-                copy = self._saved[id(tensor)] = shown.value.to(tensor.dtype, copy=True)
+                copy = shown.value.to(tensor.dtype, copy=True)
+                if self._shards is not None:
+                    copy = as_dtensor(tensor, copy)
+                self._saved[id(tensor)] = copy
         return copy
+
+    def _forget_copies(self) -> None:
+        """Others than this module make copies of parameters and keep them."""
+        if torch.is_autocast_cache_enabled():  # in low precision, by their identity
+            torch.clear_autocast_cache()
+        if self._shards is not None:
+            self._shards.reshard()
 
     def _made(self) -> bool:
         """Whether the copy of the base is there; makes it if there is a base to show."""
@@ -189,6 +210,21 @@ class _Shown:
             self._version = self.tensor._version
 
 
+class _Writing:
+    """A shard in which the base is written: FSDP2 gathers it from that memory."""
+
+    def __init__(self, shown: _Shown) -> None:
+        self.shown = shown
+        self._own = shown.tensor.clone()
+        with torch.no_grad():
+            shown.tensor.copy_(shown.value)
+
+    def end(self) -> bool:
+        with torch.no_grad():
+            self.shown.tensor.copy_(self._own)
+        return False
+
+
 class _Swap:
     """A tensor that is pointed at its base."""
 
@@ -212,12 +248,6 @@ class _Swap:
         return True
 
 
-def _forget_casts() -> None:
-    """torch.autocast keeps low-precision copies of parameters, by their identity."""
-    if torch.is_autocast_cache_enabled():
-        torch.clear_autocast_cache()
-
-
 class BaseHooks:
     """Hooks that show the base to evaluation and to saving, until `stop`: a forward of `modules`
     in eval mode and without gradients runs on the base, and state_dict() of any part has it."""
@@ -226,7 +256,9 @@ class BaseHooks:
         self._handles: list[RemovableHandle] = []
         for module in filter(takes_hooks, modules):
             hook = _Evaluation(views, module)
-            self._handles.append(module.register_forward_pre_hook(hook))
+            # FSDP2 gathers the parameters in a hook of its own, which must see the base.
+            first = views.has_shards
+            self._handles.append(module.register_forward_pre_hook(hook, prepend=first))
             self._handles.append(module.register_forward_hook(_Leaving(hook), always_call=True))
         for part in filter(takes_hooks, modules[0].modules()):
             saving = _Saving(views, part)

@@ -53,7 +53,9 @@ class Clipping:
         assert self._norm is not None
         scale = getattr(optimizer, "grad_scale", None)  # of steps that unscale by themselves
         gradients = [tensor.grad for tensor in self._parameters if tensor.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
+        total = torch.nn.utils.get_total_norm(gradients)
+        # Of an FSDP2 module each rank has a part of it.
+        norm = total.full_tensor() if hasattr(total, "full_tensor") else total
         limit = self._norm * (1.0 if scale is None else float(scale))
         if limit < norm < float("inf"):
             torch._foreach_mul_(gradients, float(limit / norm))

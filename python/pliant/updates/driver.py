@@ -16,12 +16,14 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import torch
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from pliant import _native
 from pliant.ddp.loop_observer import CallHook
-from pliant.ddp.parameters import unflatten
+from pliant.ddp.parameters import Parameters, unflatten
 from pliant.errors import AbsentError, CommError, ContractError
+from pliant.islands.shards import as_dtensor
 from pliant.log_once import LogOnce
 from pliant.options import Options, pins_updates
 from pliant.side_channel import SideChannel
@@ -60,23 +62,33 @@ _NAMED = 5
 
 
 class UpdatesDriver:
-    """The updates side of one averager. Idle while the plan is of kind gradients."""
+    """The updates side of one averager. Idle while the plan is of kind gradients.
+
+    owners: the parameters, as the model and its optimizers have them. trains_alone: between
+    exchanges each rank trains by itself, and DDP must not average. In an island it does."""
 
     def __init__(
         self,
-        ddp: DistributedDataParallel,
+        model: nn.Module,
+        owners: Parameters,
         tensors: ModelTensors,
         optimizers: Optimizers,
         options: Options,
+        *,
+        trains_alone: bool,
     ) -> None:
         self.tensors = tensors
         self.optimizers = optimizers
-        self.join = JoinSupport(self, ddp)
-        self._ddp_reference = weakref.ref(ddp)  # DDP keeps the averager alive, not the reverse
+        self.join: JoinSupport | None = None
+        self._no_sync: NoSync | None = None
+        if trains_alone and isinstance(model, DistributedDataParallel):
+            self.join = JoinSupport(self, model)
+            self._no_sync = NoSync(model)
+        self._owners = owners.tensors
+        self._model_reference = weakref.ref(model)  # it keeps the averager alive, not the reverse
         self._local_state = LocalState(tensors, optimizers, weak(self._has_own_parameters))
         self._views = BaseViews(tensors, weak(self._shows_base), weak(self._agreed))
         self._edits = Edits(tensors.parameters.tensors)
-        self._no_sync = NoSync(ddp)
         self._momentum = MomentumClearing(optimizers, options.clear_momentum)
         self._equalizer = Equalizer(tensors, optimizers, options.scaler)
         self._connection: _Connection | None = None
@@ -86,10 +98,18 @@ class UpdatesDriver:
         self._log_once = LogOnce()
         self._pinned = pins_updates(options.plan)
         self._scaler = options.scaler
-        self._clipping = Clipping(tensors.parameters.tensors, options.clip_norm, weak(self._clips))
+        self._clipping = Clipping(owners.tensors, options.clip_norm, weak(self._clips))
 
-    def start(self, engine: _native.Engine, side_channel: SideChannel, *, alone: bool) -> None:
-        """Collective. alone: there are no other ranks, and nothing is exchanged."""
+    def start(
+        self,
+        engine: _native.Engine,
+        side_channel: SideChannel,
+        across: SideChannel,
+        *,
+        alone: bool,
+    ) -> None:
+        """Collective. side_channel: of all ranks. across: of those that exchange with each other.
+        alone: there are no such ranks, and nothing is exchanged."""
         detector = StepDetector(
             self.optimizers.each,
             weak(self.completed_step),
@@ -98,22 +118,29 @@ class UpdatesDriver:
             lambda: engine.lengthening,
             self._clipping,
         )
-        before = weak(self.before_forward)
-        forward_hook = self._ddp.register_forward_pre_hook(
-            CallHook(lambda module, inputs: before())
-        )
-        stops = [detector.stop, SkippedSteps(self._scaler, detector).stop, forward_hook.remove]
-        self._connection = _Connection(engine, side_channel, alone, stops)
-        self._local_state.start(self._ddp)
+        stops = [detector.stop, SkippedSteps(self._scaler, detector).stop]
+        self._connection = _Connection(engine, side_channel, across, alone, stops)
+        if self.tensors.shards is None:
+            stops.append(self._hook_forward(first=False))
+        self._local_state.start(self._model)
         if self.is_active:
             self._take_base("attaching")
+        if (
+            self.tensors.shards is not None
+        ):  # before FSDP2 gathers them, and before the base's hooks
+            stops.append(self._hook_forward(first=True))
+
+    def _hook_forward(self, *, first: bool) -> Callable[[], None]:
+        before = weak(self.before_forward)
+        hook = CallHook(lambda module, inputs: before())
+        return self._model.register_forward_pre_hook(hook, prepend=first).remove
 
     def stop(self) -> None:
         if self._connection is not None:
             self._connection.stop()
         self._local_state.stop()
         self._hide_base()
-        self._no_sync.leave()
+        self._let_ddp_average()
 
     @property
     def is_active(self) -> bool:
@@ -135,12 +162,19 @@ class UpdatesDriver:
         parameters = self.tensors.parameters
         if not self._has_base or self._alone:
             return copies_of(parameters.tensors)
+        if self.tensors.slices is not None:
+            return self.tensors.slices.base()
         return [
             parameters.unflatten(position, flat).to(tensor.device, tensor.dtype)
             for position, (tensor, flat) in enumerate(
                 zip(parameters.tensors, self._engine.base(), strict=True)
             )
         ]
+
+    def named_base(self) -> dict[str, torch.Tensor]:
+        """The same by name, as DTensors where the parameters are."""
+        each = zip(self.tensors.parameters.names, self._owners, self.base(), strict=True)
+        return {name: as_dtensor(owner, value) for name, owner, value in each}
 
     def check_as_trained(self) -> None:
         """Before the parameters are used outside a step: raises if anything but training changed
@@ -159,6 +193,8 @@ class UpdatesDriver:
         self._equalizer.before_forward()
         if not self.is_active:
             return
+        if self.tensors.shards is not None:
+            self.tensors.shards.check()
         self._local_state.restore_if_overwritten()
         self._views.close_if_interrupted()
         if torch.is_grad_enabled():
@@ -166,11 +202,13 @@ class UpdatesDriver:
             self._edits.before_training()
             if not self._has_base:
                 self._take_base("changing to updates")
-        self.join.before_forward()
-        self._no_sync.enter()
+        if self.join is not None:
+            self.join.before_forward()
+        self._keep_ddp_from_averaging()
 
     def saw_bucket(self) -> None:
-        self._no_sync.saw_backward()
+        if self._no_sync is not None:
+            self._no_sync.saw_backward()
 
     def completed_step(self) -> None:
         self._failure.check()
@@ -189,7 +227,10 @@ class UpdatesDriver:
         engine.note_rates(self.optimizers.rates())
         with self._failure.remember():
             stepped = engine.step(*self.tensors.pair())
-        if not stepped.finite:
+            is_finite = stepped.finite
+            if stepped.sent or stepped.landed:
+                is_finite = not self._share(diverged=not stepped.finite)
+        if not is_finite:
             log.warning(
                 "this rank computed infinity or NaN: its parameters are back where they were, and %d "
                 "entries of its optimizers' state were set to 0",
@@ -197,15 +238,16 @@ class UpdatesDriver:
             )
         if stepped.sent or stepped.landed:
             self.optimizers.forget_positions()
-        if stepped.landed:
-            self._momentum.clear(engine, self.tensors.parameters.tensors)
+        if stepped.landed and self.tensors.slices is None:
+            self._momentum.clear(engine, self._owners, self.tensors.parameters.tensors)
         if not self.is_active:
             with self._failure.remember():
                 self._return_to_gradients()
         self._edits.note_trained()
         if stepped.landed:
             self._warn_of_frozen()
-        self.join.completed_step()
+        if self.join is not None:
+            self.join.completed_step()
 
     # --- what Averager offers ---
 
@@ -225,6 +267,7 @@ class UpdatesDriver:
             with self._failure.remember(settling=True):
                 try:
                     self._engine.meet(*self._progress())
+                    self._share()
                     self._after_settling()
                 finally:
                     self._edits.note_trained()
@@ -246,6 +289,7 @@ class UpdatesDriver:
         with self._failure.remember(settling=True):
             try:
                 self._engine.settle(*pair, unbounded=unbounded)
+                self._share()
                 self._after_settling()
             finally:
                 self._edits.note_trained()
@@ -258,7 +302,7 @@ class UpdatesDriver:
         """Collective: rank 0's parameters become the base."""
         self._views.check_closed("rebase()")
         if self.trains_locally:
-            self._local_state.compare_layouts(self._side_channel)
+            self._local_state.compare_layouts(self._across)
         self._local_state.forget()
         if self._alone:
             return
@@ -275,7 +319,7 @@ class UpdatesDriver:
         if self.is_active:
             self._take_base("rebasing")
         else:
-            self._side_channel.agree(self.tensors.all(), "rebasing")
+            self._across.agree(self.tensors.all(), "rebasing")
 
     def make_loaded_the_base(self) -> None:
         """Before a training forward and before a step. Collective if user code has loaded other
@@ -283,7 +327,11 @@ class UpdatesDriver:
         take part."""
         if not self._exchanges or not self._local_state.was_loaded:
             return
-        if self._local_state.restored_own(self._agreed()):
+        is_base = self._local_state.loaded_the_base(self._agreed())
+        if self.tensors.shards is not None:  # another shard may have been loaded with other values
+            is_base = all(self._side_channel.gather(is_base, "whether the base was loaded"))
+        if is_base:
+            self._local_state.put_back_own()
             return
         log.info("parameters were loaded after pliant.attach(): rank 0's are the base from now on")
         self.rebase()
@@ -314,12 +362,15 @@ class UpdatesDriver:
         self._local_state.note_layout()
         self.tensors.frozen.note()
         self._local_state.load_state_dict(saved)
+        if self.tensors.slices is not None and self._has_base:
+            self.tensors.slices.note_base()
+            self._share()
         self._edits.note_trained()
         if self._exchanges:
             self._show_base()
         if not self.is_active:
             self._hide_base()
-            self._no_sync.leave()
+            self._let_ddp_average()
 
     # --- inside ---
 
@@ -336,6 +387,11 @@ class UpdatesDriver:
         return self._connection.side_channel
 
     @property
+    def _across(self) -> SideChannel:
+        assert self._connection is not None
+        return self._connection.across
+
+    @property
     def _alone(self) -> bool:
         return self._connection is not None and self._connection.alone
 
@@ -347,10 +403,25 @@ class UpdatesDriver:
         return self._exchanges
 
     @property
-    def _ddp(self) -> DistributedDataParallel:
-        ddp = self._ddp_reference()
-        assert ddp is not None, "only DDP's own hooks and calls ask"
-        return ddp
+    def _model(self) -> nn.Module:
+        model = self._model_reference()
+        assert model is not None, "only the model's own hooks and calls ask"
+        return model
+
+    def _keep_ddp_from_averaging(self) -> None:
+        if self._no_sync is not None:
+            self._no_sync.enter()
+
+    def _let_ddp_average(self) -> None:
+        if self._no_sync is not None:
+            self._no_sync.leave()
+
+    def _share(self, *, diverged: bool = False) -> bool:
+        """Collective over an island under DDP: its ranks give each other their slices. Returns
+        whether one of them has diverged; elsewhere the argument."""
+        if self.tensors.slices is None:
+            return diverged
+        return self.tensors.slices.share(self._engine.base(), flag=diverged)
 
     @property
     def _exchanges(self) -> bool:
@@ -359,11 +430,13 @@ class UpdatesDriver:
     def _take_base(self, when: str) -> None:
         if not self._alone:
             tensors = [*self.tensors.all(), *self.tensors.buffers.counts()]
-            if not self._side_channel.agree(tensors, f"{when}: agreeing on the base"):
+            if not self._across.agree(tensors, f"{when}: agreeing on the base"):
                 log.info(
                     "%s: ranks had different parameters or buffers; rank 0's are the base", when
                 )
         self._engine.rebase(*self.tensors.pair())
+        if self.tensors.slices is not None:
+            self.tensors.slices.note_base()
         self._local_state.became_base()
         self._has_base = True
         self.tensors.frozen.note()
@@ -373,14 +446,15 @@ class UpdatesDriver:
         if not self._alone:
             self._warn_that_ranks_differ()
             self._show_base()
-            self._no_sync.enter()
+            self._keep_ddp_from_averaging()
 
     def _show_base(self) -> None:
         if self._base_hooks is None:
-            module = self._ddp.module
+            model = self._model
+            module = model.module if isinstance(model, DistributedDataParallel) else model
             inner = getattr(module, "_orig_mod", None)  # under torch.compile
-            modules = [self._ddp, module] if inner is None else [self._ddp, inner, module]
-            self._base_hooks = BaseHooks(self._views, modules)
+            modules = [model, module] if inner is None else [model, inner, module]
+            self._base_hooks = BaseHooks(self._views, list(dict.fromkeys(modules)))
 
     def _hide_base(self) -> None:
         if self._base_hooks is not None:
@@ -429,13 +503,17 @@ class UpdatesDriver:
         return self.tensors.pair()
 
     def _no_progress(self) -> Pair:
-        return self.base(), copies_of(self.tensors.buffers.tensors())
+        base, slices = self.base(), self.tensors.slices
+        return (
+            base if slices is None else slices.of(base),
+            copies_of(self.tensors.buffers.tensors()),
+        )
 
     def _after_settling(self) -> None:
         """Collective."""
         self.optimizers.forget_positions()
         if self.is_active:
-            self._equalizer.settled(self._side_channel)
+            self._equalizer.settled(self._across)
         else:
             self._return_to_gradients()
 
@@ -444,8 +522,8 @@ class UpdatesDriver:
         self._has_base = False
         self._views.base_changed()
         self._hide_base()
-        self._equalizer.everything(self._side_channel)
-        self._no_sync.leave()
+        self._equalizer.everything(self._across)
+        self._let_ddp_average()
 
     def _warn_that_ranks_differ(self) -> None:
         if not self._pinned and self._side_channel.rank == 0:
@@ -485,11 +563,13 @@ class _Connection:
         self,
         engine: _native.Engine,
         side_channel: SideChannel,
+        across: SideChannel,
         alone: bool,
         stops: list[Callable[[], None]],
     ) -> None:
         self.engine: _native.Engine | None = engine
         self.side_channel = side_channel
+        self.across = across
         self.alone = alone
         self._stops = stops
 

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from pliant import _native
-from pliant.ddp.parameters import FLOATS, Parameters, is_dense
+from pliant.ddp.parameters import FLOATS, Parameters, is_dense, local_of
 from pliant.side_channel import SideChannel
 
 
@@ -28,13 +28,13 @@ class FrozenParameters:
     ) -> None:
         known = {id(parameter) for parameter in averaged.tensors}
         self._named = {
-            name.replace("_orig_mod.", ""): parameter
+            name.replace("_orig_mod.", ""): local_of(parameter)
             for name, parameter in module.named_parameters()
             if id(parameter) not in known
             and name not in ignored
             and not parameter.requires_grad
             and parameter.dtype in FLOATS
-            and is_dense(parameter)
+            and is_dense(local_of(parameter))
         }
         self._before: dict[str, torch.Tensor] = {}
         self._all_before = torch.empty(0, device="cpu")

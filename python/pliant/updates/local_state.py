@@ -125,6 +125,12 @@ class LocalState:
     def restored_own(self, base: Sequence[torch.Tensor]) -> bool:
         """Puts back what this rank had before user code loaded parameters, if what was loaded is
         the base, as after `model.load_state_dict(model.state_dict())`. Returns whether it was."""
+        if not self.loaded_the_base(base):
+            return False
+        self.put_back_own()
+        return True
+
+    def loaded_the_base(self, base: Sequence[torch.Tensor]) -> bool:
         assert self._own is not None
         differ, are_base = 0, 0  # tensors of which this rank has another than the base
         for tensor, own, value in zip(self._tensors.all(), self._own, base, strict=True):
@@ -134,11 +140,13 @@ class LocalState:
             if not _same_bits(own, value):
                 differ += 1
                 are_base += is_base
-        if differ > 0 and are_base == 0:
-            return False  # what this rank has itself: others may have loaded it too
+        # What this rank has itself is not the base: others may have loaded it too.
+        return differ == 0 or are_base > 0
+
+    def put_back_own(self) -> None:
+        assert self._own is not None
         write(self._tensors.all(), self._own)
         self._own = None
-        return True
 
     def check_unchanged(self) -> None:
         if self.was_loaded:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 
 from pliant.ddp.parameters import Parameters
+from pliant.islands.shards import Shards
+from pliant.islands.slices import Slices
 from pliant.updates.buffers import Buffers
 from pliant.updates.frozen import FrozenParameters
 
@@ -19,14 +21,24 @@ Pair = tuple[list[torch.Tensor], list[torch.Tensor]]
 
 @dataclass(frozen=True)
 class ModelTensors:
-    """Every call looks the tensors up, because modules replace their buffers."""
+    """Every call looks the tensors up, because modules replace their buffers.
+
+    parameters: those that get gradients, as this rank has them in its memory: of an FSDP2 module
+    its shards. slices: under DDP inside an island this rank exchanges a slice only."""
 
     parameters: Parameters
     buffers: Buffers
     frozen: FrozenParameters
+    shards: Shards | None = None
+    slices: Slices | None = None
+
+    @property
+    def exchanged(self) -> Parameters:
+        """What this rank exchanges: its part of the model."""
+        return self.parameters if self.slices is None else self.slices.parameters
 
     def pair(self) -> Pair:
-        return self.parameters.tensors, self.buffers.tensors()
+        return self.exchanged.tensors, self.buffers.tensors()
 
     def copies(self) -> Pair:
         parameters, buffers = self.pair()

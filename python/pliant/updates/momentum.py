@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from pliant import _native
-from pliant.ddp.parameters import FLOATS
+from pliant.ddp.parameters import FLOATS, local_of
 from pliant.updates.optimizers import Optimizers
 
 _OF_SGD = ("momentum_buffer",)
@@ -22,13 +24,21 @@ class MomentumClearing:
         self._keys = {None: _OF_SGD, True: _OF_ALL, False: ()}[clear_momentum]
         self._of_all = clear_momentum is True
 
-    def clear(self, engine: _native.Engine, parameters: list[torch.Tensor]) -> None:
+    def clear(
+        self,
+        engine: _native.Engine,
+        owners: Sequence[torch.Tensor],
+        parameters: Sequence[torch.Tensor],
+    ) -> None:
         """After an exchange has landed. The engine knows which entries were sent, and whether the
-        plan calls for it."""
+        plan calls for it. owners: the parameters as the optimizers have them."""
         for key in self._keys:
             held = [
-                self._optimizers.momenta(parameter, key, of_all=self._of_all)
-                for parameter in parameters
+                [
+                    local_of(momentum)
+                    for momentum in self._optimizers.momenta(owner, key, of_all=self._of_all)
+                ]
+                for owner in owners
             ]
             if not any(held):
                 continue

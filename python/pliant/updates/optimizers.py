@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from pliant.ddp.parameters import Parameters, is_dense
+from pliant.ddp.parameters import Parameters, is_dense, local_of
 from pliant.errors import UnsupportedError
 
 _SECOND_COPIES = ("schedulefree", "lookahead")
@@ -75,7 +75,8 @@ class Optimizers:
     def zero_non_finite(self) -> int:
         """Sets entries of the state that are not finite to 0, and returns their number."""
         dropped = 0
-        for _, _, _, tensor in self.tensors():
+        for _, _, _, state in self.tensors():
+            tensor = local_of(state)
             if tensor.is_floating_point():
                 bad = ~torch.isfinite(tensor)
                 if bad.any():
@@ -110,7 +111,8 @@ class Optimizers:
         if self._checked_state:
             return
         self._checked_state = True
-        for place, parameter, key, value in self.tensors():
+        for place, owner, key, state in self.tensors():
+            parameter, value = local_of(owner), local_of(state)
             if parameter.dtype == torch.float32 or value.dtype != torch.float32:
                 continue
             if value.shape != parameter.shape or not parameter.detach().any():

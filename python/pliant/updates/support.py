@@ -25,14 +25,26 @@ log = logging.getLogger("pliant")
 @dataclass(frozen=True)
 class UpdatesSupport:
     """driver: None if kind updates is impossible; `why_not` says why. adam: an attached optimizer
-    divides by a second moment."""
+    divides by a second moment. across: the model is an island's, and other kinds are impossible."""
 
     driver: UpdatesDriver | None = None
     why_not: str = "plans of kind updates need the optimizer: pliant.attach(ddp, optimizer, plan)"
     adam: bool = False
+    across: bool = False
+
+    def pins(self, plan: str) -> str:
+        """The text of a plan, with the kind pinned if there is one kind only."""
+        if not self.across or _native.Pins(plan).kind is not None:
+            return plan
+        return "updates" if plan == "auto" else f"updates {plan}"
 
     def check(self, plan: str) -> None:
-        """Refuses the text of a plan that asks for updates where they are impossible."""
+        """Refuses the text of a plan that asks for a kind that is impossible."""
+        if self.across and _native.Pins(plan).kind == "gradients":
+            raise ValueError(
+                f"plan '{plan}': gradients are not exchanged across islands (across=). Use "
+                "'updates' or 'auto'."
+            )
         if self.driver is None and pins_updates(plan):
             raise UnsupportedError(f"plan '{plan}': {self.why_not}")
 
@@ -53,6 +65,7 @@ def support_for(
     optimizers: Optimizers | None,
     options: Options,
 ) -> UpdatesSupport:
+    """For a DDP object over all ranks."""
     if optimizers is None:
         return UpdatesSupport()
     adam = any(divides_by_second_moment(optimizer) for optimizer in optimizers.each)
@@ -62,5 +75,6 @@ def support_for(
         return UpdatesSupport(None, objection, adam)
     buffers = Buffers(ddp.module, ignored) if options.buffers else Buffers()
     frozen = FrozenParameters(ddp.module, parameters, ignored)
-    driver = UpdatesDriver(ddp, ModelTensors(parameters, buffers, frozen), optimizers, options)
+    tensors = ModelTensors(parameters, buffers, frozen)
+    driver = UpdatesDriver(ddp, parameters, tensors, optimizers, options, trains_alone=True)
     return UpdatesSupport(driver, "", adam)
