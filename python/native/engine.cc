@@ -183,8 +183,11 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(
           job->floats.numel());
   begin_range(*job, engine_);
   job->depart();
+  // Another tensor over the same memory, which Python has never seen: a thread of Gloo may be the
+  // last to let go of it, while the main thread holds the interpreter and waits for that thread.
+  const auto owner = std::make_shared<at::Tensor>(job->floats.detach());
   engine_.gradients().submit({.pieces = job->pieces,
-                              .owner = std::make_shared<at::Tensor>(job->floats),
+                              .owner = owner,
                               .ready = [job] { job->staged.wait(); },
                               .done =
                                   [job](const std::exception_ptr& why) {
