@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <ranges>
 #include <sstream>
 #include <string_view>
 #include <unordered_map>
@@ -123,8 +122,8 @@ void agree(comm::Communicator& communicator, const Facts& mine, std::optional<Se
   std::vector<std::size_t> compared;         // by rank, the rank that it must be like
   for (std::size_t r = 0; r < hashes.size(); ++r)
     compared.push_back(first.try_emplace(hashes[r].substr(0, 4), r).first->second);
-  const auto differs = [&](std::size_t r) { return hashes[r] != hashes[compared[r]]; };
-  if (std::ranges::none_of(std::views::iota(std::size_t{0}, hashes.size()), differs)) return;
+  const auto is_like = [&](const std::string& hash, std::size_t r) { return hash == hashes[r]; };
+  if (std::ranges::equal(hashes, compared, is_like)) return;
   const auto texts = gather_texts(communicator, text, deadline, sent);
   for (std::size_t r = 1; r < texts.size(); ++r) {
     const std::size_t like = compared[r];

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <ranges>
 #include <string_view>
 #include <vector>
 
@@ -58,7 +57,8 @@ double on_the_wire(std::span<const Record> records) {
       const auto [of_part, is_first] = least.try_emplace(record.part, record.wire.at(i));
       if (!is_first) of_part->second = std::min(of_part->second, record.wire.at(i));
     }
-    sum += std::ranges::max(least | std::views::values);
+    sum +=
+        std::ranges::max_element(least, {}, &std::pair<const std::uint16_t, float>::second)->second;
   }
   return sum;
 }
@@ -109,11 +109,11 @@ std::optional<std::string> disagreement(std::span<const Record> records) {
   std::iota(everybody.begin(), everybody.end(), std::size_t{0});
   for (const Fact& fact : facts) {
     if (!fact.is_of_part) {
-      if (const auto why = difference(records, everybody, fact.what, fact.of)) return why;
+      if (auto why = difference(records, everybody, fact.what, fact.of)) return why;
       continue;
     }
     for (const auto& [part, ranks] : by_part) {
-      if (const auto why = difference(records, ranks, fact.what, fact.of)) return why;
+      if (auto why = difference(records, ranks, fact.what, fact.of)) return why;
     }
   }
   return std::nullopt;

@@ -8,7 +8,7 @@
 namespace pliant::detail {
 namespace {
 
-constexpr std::size_t kHugePage = 2 * 1024 * 1024;
+constexpr std::size_t kHugePage = std::size_t{2} * 1024 * 1024;
 // Smaller ones are walked too quickly for it to matter.
 constexpr std::size_t kLarge = 2 * kHugePage;
 

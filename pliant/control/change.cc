@@ -66,6 +66,8 @@ std::string cause_words(const Change& change) {
       return "timing plain DDP for some steps";
     case Cause::kCheckOver:
       return "seen to be faster than plain DDP";
+    case Cause::kPlainFaster:
+      return "plain DDP was faster";
     case Cause::kNewKind:
       return "full exchange done";
     case Cause::kNothing:

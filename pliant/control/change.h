@@ -14,18 +14,19 @@
 namespace pliant::control {
 
 enum class Cause : std::uint8_t {
-  kNothing,     // the plan stays
-  kFirst,       // there was no plan before
-  kPinned,      // by the user
-  kWarmUp,      // the plan belongs to the warm-up
-  kWarmUpOver,  //
-  kNetwork,     // the network changed
-  kFaster,      // the plan is predicted to be faster
-  kTrial,       // for one exchange
-  kTrialOver,   // the plan before the trial is back
-  kCheck,       // plain DDP is timed for some steps
-  kCheckOver,   // the plan before the check is back: it was faster
-  kNewKind,     // the full exchange between two kinds is done
+  kNothing,      // the plan stays
+  kFirst,        // there was no plan before
+  kPinned,       // by the user
+  kWarmUp,       // the plan belongs to the warm-up
+  kWarmUpOver,   //
+  kNetwork,      // the network changed
+  kFaster,       // the plan is predicted to be faster
+  kTrial,        // for one exchange
+  kTrialOver,    // the plan before the trial is back
+  kCheck,        // plain DDP is timed for some steps
+  kCheckOver,    // the plan before the check is back: it was faster
+  kPlainFaster,  // than the plan in force, by what both were seen to take
+  kNewKind,      // the full exchange between two kinds is done
 };
 
 // How a plan was chosen.

@@ -113,7 +113,9 @@ class Decider {
     out_.step = inputs_.step;
     out_.inputs_digest = digest(inputs_, state_);
     state_.hysteresis.begin(network_changed_, options_, inputs_.step);
-    if (state_.in_force && is_plain(*state_.in_force)) state_.plain_check.forget_slowly(inputs_);
+    if (!state_.in_force || !is_plain(*state_.in_force)) return;
+    state_.plain_check.note_plain(inputs_);
+    state_.plain_check.forget_slowly(inputs_);
   }
 
   // A trial lasts for one exchange, then the plan before it is in force again.
@@ -313,11 +315,20 @@ class Decider {
     PlainCheck& check = state_.plain_check;
     if (!check_is_ready()) return;
     if (!check.worthwhile(*state_.in_force, evaluation, inputs_)) return check.put_off(inputs_);
+    if (check.remembers_plain(inputs_)) return check_by_memory(evaluation);
     check.begin(*state_.in_force, inputs_);
     out_.reason = fmt::format(
         "timing plain DDP for {} rounds: it may be faster than {}, whose steps take {}",
         PlainCheck::kRounds, to_string(*state_.in_force), pliant::to_string(inputs_.seen->step));
     switch_to(*evaluation.plain(), *evaluation.plain(), Cause::kCheck);
+  }
+
+  void check_by_memory(const Evaluation& evaluation) {
+    if (state_.plain_check.check_by_memory(evaluation, inputs_)) return;
+    out_.reason = fmt::format("a step of plain DDP took {}, one of {} takes {}",
+                              pliant::to_string(Seconds{state_.plain_check.plain_step}),
+                              to_string(*state_.in_force), pliant::to_string(inputs_.seen->step));
+    switch_to(*evaluation.plain(), *evaluation.plain(), Cause::kPlainFaster);
   }
 
   void end_check(const Evaluation& evaluation) {

@@ -22,6 +22,8 @@ constexpr int kRoundsUntilSeen = 2;  // records come two rounds later
 constexpr std::int64_t kLongestPeriod = 16'000;
 // Steps until an unpromising check is considered again: the network may have become faster.
 constexpr std::int64_t kPutOff = 50;
+// Plain steps are remembered for so long: the time in which a plan that replaced them is seen.
+constexpr std::int64_t kMemory = 300;
 
 }  // namespace
 
@@ -54,16 +56,35 @@ void PlainCheck::begin(const plan::Plan& in_force, const Inputs& inputs) {
 }
 
 bool PlainCheck::end(const Evaluation& evaluation, const Inputs& inputs) {
+  note_plain(inputs);
   const plan::Plan before = *std::exchange(compared, std::nullopt);
-  const double plain_step = inputs.seen->step.value;
-  const model::Prediction other = evaluation.predict(before);
-  const model::Prediction plain = evaluation.predict(*inputs.seen->plan);
-  const double predicted = other.step.value - overhead / before.every - plain.step.value;
-  overhead = std::max(0.0, compared_step - plain_step - predicted) * before.every;
+  return faster_than_plain(before, compared_step, evaluation, inputs);
+}
+
+void PlainCheck::note_plain(const Inputs& inputs) {
+  const bool enough = running() || (inputs.seen && inputs.seen->rounds >= kRounds);
+  if (!enough || !inputs.seen || !inputs.seen->plan || !is_plain(*inputs.seen->plan)) return;
+  plain_step = inputs.seen->step.value;
+  plain_seen = inputs.step;
+}
+
+bool PlainCheck::remembers_plain(const Inputs& inputs) const {
+  return plain_step > 0 && inputs.step - plain_seen <= kMemory;
+}
+
+bool PlainCheck::check_by_memory(const Evaluation& evaluation, const Inputs& inputs) {
+  return faster_than_plain(*inputs.seen->plan, inputs.seen->step.value, evaluation, inputs);
+}
+
+bool PlainCheck::faster_than_plain(const plan::Plan& plan, double step,
+                                   const Evaluation& evaluation, const Inputs& inputs) {
+  const model::Prediction other = evaluation.predict(plan);
+  const model::Prediction& plain = *evaluation.plain();
+  const double predicted = other.step.value - overhead / plan.every - plain.step.value;
+  overhead = std::max(0.0, step - plain_step - predicted) * plan.every;
   next = inputs.step + period;
   period = std::min(2 * period, kLongestPeriod);
-  return other.counted / compared_step >
-         evaluation.options().better_than_plain * plain.counted / plain_step;
+  return other.counted / step > evaluation.options().better_than_plain * plain.counted / plain_step;
 }
 
 void PlainCheck::put_off(const Inputs& inputs) { next = inputs.step + kPutOff; }

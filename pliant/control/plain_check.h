@@ -19,6 +19,8 @@ struct PlainCheck {
 
   std::optional<plan::Plan> compared = {};  // while plain steps are timed: the plan before them
   double compared_step = 0;                 // seconds of its steps, as seen
+  double plain_step = 0;                    // seconds of plain steps, as last seen; 0: never
+  std::int64_t plain_seen = 0;              // the step at which that was
   // Seconds by which an exchange of any plan but plain DDP takes longer than predicted.
   double overhead = 0;
   std::int64_t next = 0;       // no check before this step
@@ -36,12 +38,23 @@ struct PlainCheck {
   void begin(const plan::Plan& in_force, const Inputs& inputs);
   // Plain steps were timed. Learns the overhead. Returns whether the plan before was faster.
   [[nodiscard]] bool end(const Evaluation& evaluation, const Inputs& inputs);
+  // Plain DDP is in force: remembers how long its steps take.
+  void note_plain(const Inputs& inputs);
+  // Whether plain steps were seen so lately that none need to be taken for a check.
+  [[nodiscard]] bool remembers_plain(const Inputs& inputs) const;
+  // As a check, but with the plain steps that are remembered. Returns whether the plan in force is
+  // faster than they were.
+  [[nodiscard]] bool check_by_memory(const Evaluation& evaluation, const Inputs& inputs);
   // Not now: the next look is some steps away.
   void put_off(const Inputs& inputs);
   // While plain DDP is in force an overhead that was learnt is believed less and less, so that
   // others get another chance.
   void forget_slowly(const Inputs& inputs);
   bool operator==(const PlainCheck&) const = default;
+
+ private:
+  [[nodiscard]] bool faster_than_plain(const plan::Plan& plan, double step,
+                                       const Evaluation& evaluation, const Inputs& inputs);
 };
 
 }  // namespace pliant::control

@@ -116,6 +116,27 @@ TEST(PlainCheck, ItsOwnTimingsAreNoChangeOfTheNetwork) {
   EXPECT_TRUE(training.state_.hysteresis.unsettled(training.inputs_.step));
 }
 
+// What plain DDP's steps took is known when it was in force until just before.
+TEST(PlainCheck, RemembersPlainStepsInsteadOfTakingThemAgain) {
+  Training training(kQuiteFast, 0);
+  (void)training.step();
+  training.state_.in_force = plan::parse_plan("gradients dense");  // as if chosen on a fast link
+  training.inputs_.seen = SeenSteps{plan::parse_plan("gradients dense"), {0.2}, 20};
+  for (int i = 0; i < 200 && is_plain(*training.state_.in_force); ++i) {
+    training.inputs_.changed = true;
+    (void)training.step();
+  }
+  ASSERT_FALSE(is_plain(*training.state_.in_force));
+  training.plain_ = 0;
+  const std::int64_t switched = training.inputs_.step;
+  while (training.inputs_.step < switched + 250) {
+    (void)training.step();
+    EXPECT_FALSE(training.state_.plain_check.running());
+  }
+  EXPECT_EQ(training.plain_, 0);
+  EXPECT_GT(training.state_.plain_check.next, switched + 250) << "it counts as a check";
+}
+
 TEST(PlainCheck, OthersGetAnotherChance) {
   Training training(kQuiteFast, 0.5);
   (void)training.until(300);

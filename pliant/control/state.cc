@@ -32,6 +32,8 @@ void visit_fields(Value& state, Visit&& visit) {
   visit("evaluated", state.last.step);
   visit("compared", state.plain_check.compared);
   visit("compared_step", state.plain_check.compared_step);
+  visit("plain_step", state.plain_check.plain_step);
+  visit("plain_seen", state.plain_check.plain_seen);
   visit("overhead", state.plain_check.overhead);
   visit("next_check", state.plain_check.next);
   visit("check_period", state.plain_check.period);
@@ -39,8 +41,9 @@ void visit_fields(Value& state, Visit&& visit) {
 
 // Fields that states of version 0.1 do not have.
 bool may_be_missing(std::string_view name) {
-  return name == "compared" || name == "compared_step" || name == "overhead" ||
-         name == "next_check" || name == "check_period";
+  return name == "compared" || name == "compared_step" || name == "plain_step" ||
+         name == "plain_seen" || name == "overhead" || name == "next_check" ||
+         name == "check_period";
 }
 
 template <typename Number>

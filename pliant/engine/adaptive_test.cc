@@ -158,7 +158,7 @@ struct Life {
   static Life draw(std::mt19937_64& random, int ranks) {
     Life life{
         .lanes = static_cast<int>(random() % 3),
-        .steps = kShortestLife + static_cast<int>(random() % std::uint64_t{6 * kShortestLife}),
+        .steps = kShortestLife + static_cast<int>(random() % (6 * std::uint64_t{kShortestLife})),
         .victim = -1,
         .when = 0,
         .switches = {}};

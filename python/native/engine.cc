@@ -128,8 +128,8 @@ void begin_range(BucketJob& job, const Engine& engine) {
 
 }  // namespace
 
-TensorEngine::TensorEngine(Groups groups, const std::vector<std::string>& names,
-                           std::vector<at::Tensor> parameters, engine::Options options,
+TensorEngine::TensorEngine(const Groups& groups, const std::vector<std::string>& names,
+                           const std::vector<at::Tensor>& parameters, engine::Options options,
                            const std::vector<std::string>& buffer_names,
                            const std::vector<at::Tensor>& buffers)
     : staging_(make_staging(options)),
@@ -147,7 +147,7 @@ std::shared_ptr<torch::jit::PythonFutureWrapper> TensorEngine::submit(
   job->bucket = py::cast<at::Tensor>(bucket);
   job->returned = returned_;
   job->completion.emplace(bucket);
-  const auto future = job->completion->future();
+  auto future = job->completion->future();
 
   const py::gil_scoped_release no_gil;
   require(job->bucket.is_contiguous(), "submit: a bucket that is not contiguous");

@@ -31,8 +31,8 @@ struct Groups {  // as engine::Communicators
 class TensorEngine {
  public:
   // Collective. Without the GIL.
-  TensorEngine(Groups groups, const std::vector<std::string>& names,
-               std::vector<at::Tensor> parameters, engine::Options options,
+  TensorEngine(const Groups& groups, const std::vector<std::string>& names,
+               const std::vector<at::Tensor>& parameters, engine::Options options,
                const std::vector<std::string>& buffer_names,
                const std::vector<at::Tensor>& buffers);
   ~TensorEngine() { returned_->stop(); }

@@ -60,6 +60,7 @@ int run_on_threads(int ranks, const Body& body) {
   const Backend backend{"threads", memory_copy};
   const comm::local::Group group(ranks);
   std::vector<std::unique_ptr<comm::Communicator>> communicators;
+  communicators.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) communicators.push_back(group.join(rank));
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
   {

@@ -46,6 +46,7 @@ std::size_t parameters_of(const std::string& model) {
 
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(kModels));
   for (const Model& model : kModels) names.emplace_back(model.name);
   return names;
 }
