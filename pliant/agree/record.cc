@@ -40,6 +40,7 @@ std::optional<std::string> difference(std::span<const Record> records,
   std::size_t other = 0;  // the first that is not odd
   while (other < odd.size() && odd[other] == other) ++other;
   std::vector<std::size_t> named;
+  named.reserve(odd.size());
   for (const std::size_t place : odd) named.push_back(ranks[place]);
   return fmt::format(
       "rank {} differs from {} in its {} ({:x}, not {:x}) at step {}{}", fmt::join(named, ", "),
