@@ -15,14 +15,14 @@ from torch._C._distributed_c10d import GradBucket
 from torch.distributed.device_mesh import DeviceMesh
 from torch.futures import Future
 
-from pliant.argument_checks import refusal
+from pliant.argument_checks import check_word, refusal
 from pliant.attachment import Attachment, InertAttachment, sharing
 from pliant.averager import Averager
 from pliant.ddp import hook, parameters
 from pliant.ddp.loop_observer import LoopObserver
 from pliant.ddp.new_parameters import NewParameters
 from pliant.errors import ContractError, UnsupportedError
-from pliant.islands.attach import attach_island
+from pliant.islands.attach import attach_island, attach_nodes
 from pliant.options import Options, pins_updates
 from pliant.updates.optimizers import Optimizers
 from pliant.updates.support import UpdatesSupport, support_for, warn_of_gradients_only
@@ -36,6 +36,7 @@ def attach(
     plan: str = "auto",
     *,
     across: dist.ProcessGroup | DeviceMesh | None = None,
+    islands: Literal["node"] | None = None,
     deadline: float | str | None = None,
     lanes: int = 2,
     clip_norm: float | None = None,
@@ -63,6 +64,8 @@ def attach(
         the same part of the model, one from each island. The first argument is then the model as
         the island trains it: an FSDP2 module, a DDP object over the island's own group, or a plain
         module. Plans are of kind updates.
+    islands: "node" makes an island of the ranks of each node, of a DDP object over all ranks. DDP
+        then averages inside the island, and pliant exchanges updates between islands.
     deadline: for each message, in seconds or as "30s". By default the timeout of the process group.
     lanes: number of exchanges under way at once, each in a thread with its own connections. 0 runs
         them in the training thread.
@@ -108,6 +111,15 @@ def attach(
         name=name,
         metrics=metrics,
     )
+    if islands is not None:
+        check_word("islands", islands, ("node",))
+        if across is not None:
+            raise ValueError(
+                "islands='node' with across=: allowed is one of them. islands= makes the groups by "
+                "itself, across= takes yours"
+            )
+        if (island := attach_nodes(ddp, optimizers, options)) is not None:
+            return Averager(island)
     if across is not None:
         return Averager(attach_island(ddp, across, optimizers, options))
     if hook.is_alone_without_ddp(ddp):

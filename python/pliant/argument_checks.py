@@ -27,7 +27,8 @@ def check_text(name: str, value: object, allowed: str) -> None:
 
 
 def check_word(name: str, value: object, words: tuple[str, ...]) -> None:
-    allowed = ", ".join(repr(word) for word in words[:-1]) + f" or {words[-1]!r}"
+    *most, last = (repr(word) for word in words)
+    allowed = f"{', '.join(most)} or {last}" if most else last
     check_text(name, value, allowed)
     if value not in words:
         raise refusal(ValueError, name, value, allowed)

@@ -106,7 +106,10 @@ class Attachment:
         if alone:
             self.alone_steps = StepsAlone()
             self.alone_steps.count = self._loaded_steps
-            log.warning("world size 1: nothing to average, everything stays as it is")
+            log.warning(
+                "%s: nothing to average, everything stays as it is",
+                "world size 1" if self._across is None else "one island",
+            )
         deadline = options.deadline_seconds
         if deadline is None:
             deadline = process_groups.default_deadline(group)

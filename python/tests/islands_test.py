@@ -5,6 +5,7 @@ and {2, 3}, across groups {0, 2} and {1, 3}; or four islands of one rank."""
 from __future__ import annotations
 
 import gc
+import os
 import tempfile
 import weakref
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -65,6 +67,11 @@ def wrapped(rank: int) -> Island:
     mesh = mesh_of_islands()
     model = DistributedDataParallel(make(rank), process_group=mesh["inside"].get_group())
     return model, adam(model), mesh["across"].get_group()
+
+
+def nodes(rank: int, size: int = 2) -> None:
+    """Says what torchrun says to ranks of nodes of this size."""
+    os.environ.update(LOCAL_RANK=str(rank % size), LOCAL_WORLD_SIZE=str(size))
 
 
 KINDS: dict[str, Callable[[int], Island]] = {"plain": plain, "sharded": sharded, "wrapped": wrapped}
@@ -382,3 +389,102 @@ def test_a_second_attach_and_a_plan_of_gradients_are_refused(rank: int) -> None:
     assert "dense" in averager.plan
     averager.close()
     pliant.attach(model, optimizer, across=across).close()
+
+
+@on_ranks(4)
+def test_islands_by_node_are_those_of_across_groups(rank: int) -> None:
+    """The same bits as with a DDP object over the island's own group, buffers and all."""
+    nodes(rank)
+    ends = []
+    for by_node in (False, True):
+        model, optimizer, across = wrapped(rank)
+        given: dict[str, Any] = {"across": across}
+        if by_node:
+            model = DistributedDataParallel(make(0))
+            optimizer, given = adam(model), {"islands": "node"}
+        averager = pliant.attach(model, optimizer, SPARSE, **given)
+        inside = dist.get_process_group_ranks(model.process_group)
+        assert inside == [0, 1] if rank < 2 else inside == [2, 3]
+        train(model, optimizer, rank, 7)
+        between = whole(model)
+        averager.close()
+        assert models.alike_on_all_ranks(whole(model))
+        ends.append(
+            torch.cat([between, whole(model), *(each.flatten() for each in model.buffers())])
+        )
+    assert torch.equal(*ends)
+
+
+@on_ranks(4)
+def test_ddp_averages_over_all_ranks_again_after_close(rank: int) -> None:
+    nodes(rank)
+    model = DistributedDataParallel(make(0), find_unused_parameters=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # Adam's state would still differ
+    for _ in range(2):  # and islands can be made once more
+        train(model, optimizer, rank, 2)
+        assert models.alike_on_all_ranks(whole(model))
+        averager = pliant.attach(model, optimizer, "updates every=8 dense", islands="node")
+        train(model, optimizer, rank, 3)
+        assert not models.alike_on_all_ranks(whole(model))
+        averager.close()
+        assert dist.get_world_size(model.process_group) == 4
+    averager = pliant.attach(model, optimizer, "gradients dense")  # without islands
+    train(model, optimizer, rank, 2)
+    averager.close()
+    averager = pliant.attach(model, optimizer, DENSE, islands="node")  # pliant's own hook stays
+    train(model, optimizer, rank, 4)
+    averager.close()
+    train(model, optimizer, rank, 2)
+    assert models.alike_on_all_ranks(whole(model))
+
+
+@on_ranks(4)
+def test_nodes_of_one_rank_and_one_node(rank: int) -> None:
+    nodes(rank, 1)
+    model = DistributedDataParallel(make(0))
+    optimizer = adam(model)
+    averager = pliant.attach(model, optimizer, "gradients dense", islands="node")  # as without
+    train(model, optimizer, rank, 2)
+    averager.close()
+    for variable in ("LOCAL_RANK", "LOCAL_WORLD_SIZE"):  # another launcher: by host name alone
+        os.environ.pop(variable)
+    averager = pliant.attach(model, optimizer, islands="node")
+    train(model, optimizer, rank, 2)
+    assert models.alike_on_all_ranks(whole(model))
+    averager.close()
+    assert models.alike_on_all_ranks(whole(model))
+
+
+@on_ranks(4)
+def test_refusals_of_islands_by_node(rank: int) -> None:
+    nodes(rank)
+    model = DistributedDataParallel(make(0))
+    optimizer = adam(model)
+    refused(ValueError, "islands='rack': allowed is 'node'", model, optimizer, islands="rack")
+    refused(TypeError, "islands=2: allowed is 'node'", model, optimizer, islands=2)
+    refused(
+        ValueError,
+        "islands='node' with across=",
+        model,
+        optimizer,
+        islands="node",
+        across=dist.group.WORLD,
+    )
+    refused(ValueError, "need the optimizer", model, islands="node")
+    refused(
+        ValueError, "gradients are not exchanged", model, optimizer, "gradients", islands="node"
+    )
+    assert dist.get_world_size(model.process_group) == 4  # as before the refusals
+    refused(pliant.UnsupportedError, "not on Linear", nn.Linear(2, 2), optimizer, islands="node")
+    sizes = {0: (0, 3), 1: (1, 3), 2: (2, 3), 3: (0, 1)}
+    os.environ["LOCAL_RANK"], os.environ["LOCAL_WORLD_SIZE"] = map(str, sizes[rank])
+    refused(
+        pliant.DisagreementError,
+        "from rank 0 has 3 ranks and node .* from rank 3 has 1",
+        model,
+        optimizer,
+        islands="node",
+    )
+    nodes(rank)
+    model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    refused(pliant.UnsupportedError, "fp16_compress_hook", model, optimizer, islands="node")

@@ -51,6 +51,30 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 class Answers(unittest.TestCase):
+    def test_an_island_is_priced_as_a_rank_with_a_share_of_the_link(self) -> None:
+        """2 islands of 4 ranks on 100 Mbit/s: two ranks on 25 Mbit/s with a quarter of the model,
+        and what the ranks of an island give each other."""
+        plan = ["--plan", "updates every=4 late=0 union density=10% values=int8", "--json"]
+        islands = json.loads(
+            run(
+                *BASE,
+                *("--islands", "2x4", "--inside", "10gbit,0ms", "--link", "100mbit,20ms"),
+                *plan,
+            ).stdout
+        )
+        alone = islands["islands"]["island_step_seconds"]
+        self.assertEqual(islands["islands"]["part_parameters"], 6_400_000)
+        self.assertGreater(alone, 0.12)  # DDP's average inside is not quite hidden
+        part = ["--params", "6.4M", "--compute", f"{alone * 1e6:.0f}us", *BASE[4:]]
+        one = json.loads(run(*part, "--ranks", "2", "--link", "25mbit,20ms", *plan).stdout)
+        sharing = 2 * 3 * 4 * 6.4e6 * 8 / 10e9  # two rings of three rounds, once in four steps
+        self.assertAlmostEqual(
+            islands["best"]["step_seconds"], one["best"]["step_seconds"] + sharing / 4, places=5
+        )
+        self.assertEqual(islands["best"]["bytes_per_step"], one["best"]["bytes_per_step"])
+        flat = json.loads(run(*BASE, "--ranks", "8", "--link", "100mbit,20ms", "--json").stdout)
+        self.assertEqual(islands["plain"], flat["plain"])
+
     def test_verdict_comes_first(self) -> None:
         slow = run(*BASE, "--ranks", "8", "--link", "1gbit,1ms")
         self.assertEqual(slow.returncode, 0, slow.stderr)

@@ -80,6 +80,7 @@ def row(tool: str, arguments: str, *culprits: str, status: int = BAD_INPUT) -> R
 
 
 PLAN = "--params 1M --ranks 4 --link 1gbit,1ms --compute 10ms --costs none"
+ISLANDS = "--params 1M --compute 10ms --link 1gbit,1ms"
 
 ROWS = [
     # pliant
@@ -142,6 +143,20 @@ ROWS = [
     row("plan", PLAN + " --gradients-only --plan updates", "--gradients-only"),
     row("plan", PLAN + " extra", "'extra' is not an option"),
     row("plan", PLAN + " --links hosts.unknown", "--links", "leave those out"),
+    row("plan", ISLANDS + " --islands 2x", "--islands: '2x' is not islands x ranks", "2x4"),
+    row("plan", ISLANDS + " --islands 0x4", "--islands: '0x4'"),
+    row("plan", ISLANDS + " --islands 4096x2", "--islands: '4096x2'", "4096 ranks in all"),
+    row("plan", ISLANDS + " --islands 2x4", "--inside: it is needed", "25gbit,20us"),
+    row("plan", ISLANDS + " --islands 2x4 --inside 5mbps", "--inside: '5mbps'"),
+    row("plan", PLAN + " --inside 25gbit,20us", "--inside: it goes with --islands"),
+    row("plan", PLAN + " --islands 2x4", "--islands", "leave those out"),
+    row("plan", ISLANDS + " --islands 2x4 --sweep", "--sweep", "leave --islands out"),
+    row("plan", ISLANDS + " --islands 2x4 --gradients-only", "--gradients-only", "updates"),
+    row(
+        "plan",
+        ISLANDS + " --islands 2x4 --inside 25gbit,20us --plan gradients",
+        "--plan: islands exchange updates",
+    ),
     # pliant-plan: files
     row("plan", "--params 1M --compute 10ms --links nowhere.toml", "nowhere.toml", "No such file"),
     row("plan", "--params 1M --compute 10ms --links empty", "--links: empty", "no [[host]]"),

@@ -32,6 +32,33 @@ model::Prediction plain_ddp(const model::Inputs& inputs, model::PriceBook& book)
   return prediction;
 }
 
+// Over all ranks. A ring crosses each island's link once, so that one rank has all of it.
+model::Prediction plain_ddp(const Options& options, model::PriceBook& book) {
+  if (!options.islands) return plain_ddp(options.inputs, book);
+  const Islands& islands = *options.islands;
+  model::Inputs flat = options.inputs;
+  plan::Link link = flat.world.links.front();
+  link.seconds_per_byte /= islands.ranks;
+  flat.world = plan::uniform_world(islands.count * islands.ranks, link);
+  flat.buckets = islands.buckets;
+  flat.compute = islands.compute;
+  return plain_ddp(flat, book);
+}
+
+// The ranks of an island give each other their slices of the model and of the base: two rings, in
+// the thread that trains.
+void add_sharing(const Options& options, std::vector<model::Prediction>& all) {
+  const Islands& islands = *options.islands;
+  const double slice = sizeof(float) * static_cast<double>(options.inputs.buckets.front().length);
+  const Seconds sharing =
+      2 * (islands.ranks - 1) *
+      (islands.inside.latency + Seconds{slice * islands.inside.seconds_per_byte});
+  for (model::Prediction& each : all) {
+    each.step += sharing / each.plan.every;
+    each.exposed += sharing / each.plan.every;
+  }
+}
+
 bool worth_it(const Options& options, model::PriceBook& book) {
   const Advice advice = advise(options, book);
   return advice.speed_up(advice.best) > kWorthIt;
@@ -113,6 +140,13 @@ double memory_per_parameter(const plan::Plan& plan, const model::Inputs& inputs)
   return kCopy + assembled + (dense ? 1 : kRoundedUp) * exchange;
 }
 
+Seconds step_inside(const model::Inputs& inputs, const Islands& islands) {
+  model::Inputs island = inputs;
+  island.world = plan::uniform_world(islands.ranks, islands.inside);
+  model::PriceBook book;
+  return plain_ddp(island, book).step;
+}
+
 Advice advise(const Options& options, model::PriceBook& book) {
   const auto& asked = options.control;
   auto plans = plan::candidates(options.inputs.world.size, asked.candidates);
@@ -122,9 +156,9 @@ Advice advise(const Options& options, model::PriceBook& book) {
   if (plans.empty())
     throw InputError(
         "--plan: the guard-rails leave nothing of it; pin what they forbid (see docs/control.md)");
-  const auto all = model::predict_all(plans, options.inputs, book);
-  Advice advice{.plain = plain_ddp(options.inputs, book),
-                .candidates = static_cast<int>(all.size())};
+  auto all = model::predict_all(plans, options.inputs, book);
+  if (options.islands) add_sharing(options, all);
+  Advice advice{.plain = plain_ddp(options, book), .candidates = static_cast<int>(all.size())};
   for (const plan::Scheme scheme : plan::kSchemes) {
     control::Choices of_scheme;
     for (const auto& each : all) {
@@ -161,7 +195,7 @@ std::optional<BytesPerSecond> break_even(const Options& options, model::PriceBoo
     const double middle = std::sqrt(low * high);
     (pays_at(middle) ? low : high) = middle;
   }
-  return BytesPerSecond{high};
+  return BytesPerSecond{options.islands ? high * options.islands->ranks : high};
 }
 
 std::vector<plan::Link> sweep_links() {

@@ -45,6 +45,9 @@ inline constexpr double kLeastTried = 0.6;
 // payloads and decoded entries. An estimate; the first steps allocate.
 [[nodiscard]] double memory_per_parameter(const plan::Plan& plan, const model::Inputs& inputs);
 
+// A step of plain DDP over the ranks of an island. inputs: of the whole model.
+[[nodiscard]] Seconds step_inside(const model::Inputs& inputs, const Islands& islands);
+
 // Compressing must be worth more than this to be advised.
 inline constexpr double kWorthIt = 1.02;
 

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numeric>
 
@@ -16,6 +17,7 @@
 #include "pliant/compress/measure.h"
 #include "pliant/engine/dials.h"
 #include "tools/command_line/command_line.h"
+#include "tools/pliant-plan/advice.h"
 #include "tools/pliant-plan/models.h"
 
 namespace pliant::what_if {
@@ -30,8 +32,8 @@ constexpr double kForwardShare = 1.0 / 3;
 constexpr int kMostRanks = 4096;
 
 struct Typed {
-  std::string params, model, link, links, log, compute, costs, plan = "auto", policy = "auto",
-                                                               goal = "steps";
+  std::string params, model, link, links, islands, inside, log, compute, costs,
+      plan = "auto", policy = "auto", goal = "steps";
   std::optional<int> ranks, lanes;
   std::optional<double> p;
   bool adam = false, gradients_only = false, json = false, csv = false, version = false;
@@ -51,6 +53,11 @@ void declare(CLI::App& app, Options& options, Typed& typed) {
   app.add_option("--links", typed.links,
                  "a TOML file with one [[host]] each: link = \"1gbit,1ms\", ranks = 1; instead of "
                  "--link and --ranks");
+  app.add_option("--islands", typed.islands,
+                 "islands x ranks of each, as in 2x4, instead of --ranks: DDP inside, updates "
+                 "across; --link is then the network of an island");
+  app.add_option("--inside", typed.inside,
+                 "with --islands: network between the ranks of an island, as in 25gbit,20us");
   app.add_option(
       "--compute", typed.compute,
       "what a step takes without any exchange, as in 120ms: forward, backward and "
@@ -94,7 +101,49 @@ plan::Link understand_link(const Typed& typed, const Options& options) {
   throw InputError("--link: it is needed, as in --link 1gbit,1ms");
 }
 
+// "2x4": two islands of four ranks.
+Islands parse_islands(const std::string& text) {
+  const std::string what = fmt::format(
+      "--islands: '{}' is not islands x ranks of each, as in 2x4, from 1x1 to {} ranks in all",
+      text, kMostRanks);
+  const auto number = [&](std::string_view digits) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc{} || end != digits.data() + digits.size() || value < 1 ||
+        value > kMostRanks)
+      throw InputError(what);
+    return value;
+  };
+  const std::size_t cross = text.find('x');
+  if (cross == std::string::npos) throw InputError(what);
+  const Islands islands{.count = number(std::string_view(text).substr(0, cross)),
+                        .ranks = number(std::string_view(text).substr(cross + 1))};
+  if (islands.count * islands.ranks > kMostRanks) throw InputError(what);
+  return islands;
+}
+
+// One across group: a rank of each island, with its share of the island's link.
+void understand_islands(const Typed& typed, Options& options) {
+  if (typed.ranks || !typed.links.empty())
+    throw InputError("--islands: it says all that --ranks and --links would; leave those out");
+  if (!typed.log.empty())
+    throw InputError("--islands: a run's log describes one across group; leave --log out");
+  if (options.sweep) throw InputError("--sweep: it has no islands; leave --islands out");
+  if (typed.gradients_only)
+    throw InputError("--gradients-only: islands exchange updates; leave --islands out");
+  options.islands = parse_islands(typed.islands);
+  need(!typed.link.empty(), "--link", "100mbit,20ms");
+  need(!typed.inside.empty(), "--inside", "25gbit,20us");
+  options.islands->inside = plan::parse_link(typed.inside, "--inside");
+  plan::Link share = plan::parse_link(typed.link, "--link");
+  share.seconds_per_byte *= options.islands->ranks;
+  options.inputs.world = plan::uniform_world(options.islands->count, share);
+}
+
 void understand_world(const Typed& typed, Options& options) {
+  if (!typed.islands.empty()) return understand_islands(typed, options);
+  if (!typed.inside.empty())
+    throw InputError("--inside: it goes with --islands, as in --islands 2x4");
   if (!typed.links.empty()) {
     if (!typed.link.empty() || typed.ranks)
       throw InputError("--links: it says all that --link and --ranks would; leave those out");
@@ -178,6 +227,23 @@ void understand_costs(const Typed& typed, Options& options) {
   }
 }
 
+// What one across group sees: a part of the model, and steps in which DDP averages inside.
+void divide_into_islands(Options& options) {
+  Islands& islands = *options.islands;
+  model::Inputs& inputs = options.inputs;
+  plan::Pins& pins = options.control.candidates.pins;
+  if (pins.kind == plan::Kind::kGradients)
+    throw InputError("--plan: islands exchange updates, and the plan is pinned to gradients");
+  pins.kind = plan::Kind::kUpdates;
+  islands.buckets = inputs.buckets;
+  islands.compute = inputs.compute;
+  inputs.compute = step_inside(inputs, islands);
+  std::size_t length = 0;
+  for (const model::Bucket& bucket : islands.buckets) length += bucket.length;
+  const auto ranks = static_cast<std::size_t>(islands.ranks);
+  inputs.buckets = {{.length = (length + ranks - 1) / ranks, .ready = inputs.compute}};
+}
+
 void understand(const Typed& typed, Options& options) {
   if (!typed.log.empty()) options.log = read_run_log(typed.log);
   understand_world(typed, options);
@@ -223,6 +289,7 @@ void understand(const Typed& typed, Options& options) {
   }
   if (typed.json && typed.csv) throw InputError("--json: it cannot go with --csv");
   understand_costs(typed, options);
+  if (options.islands) divide_into_islands(options);
   options.form = typed.json ? Form::kJson : typed.csv ? Form::kCsv : Form::kTable;
 }
 

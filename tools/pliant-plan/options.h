@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "pliant/control/options.h"
 #include "pliant/model/predict.h"
@@ -13,8 +14,19 @@ namespace pliant::what_if {
 
 enum class Form { kTable, kJson, kCsv };
 
+// Islands under DDP. Each rank exchanges one part of the model with its across group, and the
+// groups share an island's link: `Options::inputs` describes one of them.
+struct Islands {
+  int count = 0;
+  int ranks = 0;                            // of each
+  plan::Link inside = {};                   // between the ranks of an island
+  std::vector<model::Bucket> buckets = {};  // of the whole model
+  Seconds compute = {};                     // of a step, without any averaging
+};
+
 struct Options {
   model::Inputs inputs = {};  // world, buckets, compute, costs
+  std::optional<Islands> islands = {};
   control::Options control = {};
   std::optional<RunLog> log = {};  // if there is one, what was not typed came from it
   bool as_logged = false;  // nothing about the model, the ranks or the network was typed beside it

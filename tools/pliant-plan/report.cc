@@ -20,7 +20,12 @@ std::string bytes_text(double bytes) {
 
 // Plain DDP needs nothing of pliant's.
 double memory_of(const Prediction& prediction, const Advice& advice, const Options& options) {
-  return &prediction == &advice.plain ? 0 : memory_per_parameter(prediction.plan, options.inputs);
+  if (&prediction == &advice.plain) return 0;
+  // A rank of an island keeps the base of the whole model, and exchanges a part of it.
+  const double base = options.islands && options.islands->ranks > 1
+                          ? static_cast<double>(sizeof(float)) * options.islands->ranks
+                          : 0;
+  return memory_per_parameter(prediction.plan, options.inputs) + base;
 }
 
 json as_json(const Prediction& prediction, const Advice& advice, const Options& options) {
@@ -99,6 +104,14 @@ std::string log_text(const RunLog& log, const Advice& advice, const Options& opt
   return text;
 }
 
+std::string islands_text(const Islands& islands, const Options& options) {
+  return fmt::format(
+      "{} islands of {} ranks: each rank exchanges a part of {} parameters, and {} ranks share an "
+      "island's link.\nA step of an island alone takes {}. Plain DDP is over all {} ranks.\n",
+      islands.count, islands.ranks, options.inputs.buckets.front().length, islands.ranks,
+      pliant::to_string(options.inputs.compute), islands.count * islands.ranks);
+}
+
 json log_json(const RunLog& log, const Advice& advice) {
   json out = {{"path", log.path},
               {"ranks", log.ranks},
@@ -148,6 +161,7 @@ std::string table(const Advice& advice, const Options& options,
     text += "At this latency that holds for every bandwidth from 1 Mbit/s to 1 Tbit/s.\n";
   }
   if (options.log) text += log_text(*options.log, advice, options);
+  if (options.islands) text += islands_text(*options.islands, options);
   text += "\n" + text_of({.step = "step",
                           .exposed = "exposed",
                           .sent = "sent/step",
@@ -210,6 +224,12 @@ std::string report(const Options& options, const Advice& advice,
   document["break_even_bits_per_second"] =
       break_even ? json(bits_per_second(*break_even)) : json(nullptr);
   if (options.log) document["log"] = log_json(*options.log, advice);
+  if (options.islands) {
+    document["islands"] = {{"count", options.islands->count},
+                           {"ranks", options.islands->ranks},
+                           {"part_parameters", options.inputs.buckets.front().length},
+                           {"island_step_seconds", options.inputs.compute.value}};
+  }
   for (const Prediction& each : advice.schemes)
     document["schemes"].push_back(as_json(each, advice, options));
   return document.dump(2) + "\n";

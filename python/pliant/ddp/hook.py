@@ -36,7 +36,6 @@ class HookSlot:
 
     def __init__(self, ddp: DistributedDataParallel) -> None:
         self._ddp = weakref.ref(ddp)
-        self._group = ddp.process_group
         self._handler: weakref.ref[BucketHandler] | None = None
 
     @property
@@ -57,9 +56,11 @@ class HookSlot:
         return type(None), ()  # a copy of the DDP object is not attached
 
     def on_bucket(self, bucket: GradBucket) -> Future[torch.Tensor]:
-        if (handler := self.handler) is None:
-            return all_reduce(self._group, bucket)
-        return handler.on_bucket(bucket)
+        if (handler := self.handler) is not None:
+            return handler.on_bucket(bucket)
+        ddp = self._ddp()
+        assert ddp is not None, "only its own reducer calls"
+        return all_reduce(ddp.process_group, bucket)
 
 
 _KEPT = "_pliant_handler"

@@ -19,6 +19,7 @@ from pliant.ddp.new_parameters import NewParameters
 from pliant.ddp.parameters import Parameters
 from pliant.errors import ContractError, UnsupportedError
 from pliant.islands.across import group_of, meet
+from pliant.islands.nodes import check_sizes, ddp_over_all, islands_of, split
 from pliant.islands.shards import Shards, check_shards, inside_ranks, is_sharded
 from pliant.islands.slices import Slices
 from pliant.options import Options
@@ -42,7 +43,7 @@ def attach_island(
         raise refusal(TypeError, "model", model, "a torch.nn.Module")
     if optimizers is None:
         raise ValueError(
-            "across= exchanges updates, which need the optimizer: "
+            "islands exchange updates, which need the optimizer: "
             "pliant.attach(model, optimizer, across=...)"
         )
     inner: nn.Module = getattr(model, "_orig_mod", model)
@@ -83,6 +84,30 @@ def attach_island(
         attachment.count_alone(optimizers.each)
     for action in (watch.stop, newcomers.stop, let_go):
         attachment.on_close(action)
+    return attachment
+
+
+def attach_nodes(
+    model: nn.Module, optimizers: Optimizers | None, options: Options
+) -> Attachment | None:
+    """Collective over the ranks of a DDP object. None if each node has one rank: then there are no
+    islands, and each rank exchanges the whole model."""
+    ddp = ddp_over_all(model)
+    if _KEPT in ddp.__dict__:
+        raise ContractError("pliant is attached to this model already; close() that averager first")
+    deadline = options.deadline_seconds or process_groups.default_deadline(ddp.process_group)
+    islands = islands_of(ddp.process_group, deadline)
+    check_sizes(islands)
+    ranks = list(islands.values())
+    if len(ranks[0]) == 1:
+        return None
+    across, undo = split(ddp, ranks)
+    try:
+        attachment = attach_island(model, across, optimizers, options)
+    except BaseException:
+        undo()
+        raise
+    attachment.on_close(undo)
     return attachment
 
 
