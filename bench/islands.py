@@ -40,7 +40,9 @@ def measure(job: str) -> dict[str, list[float]]:
     command = [str(lab()), "run", "--hosts", str(HOSTS), "--ranks-per-host", str(RANKS)]
     command += ["--link", LINK, "--timeout", "300s", "--"]
     command += [sys.executable, str(Path(__file__).resolve()), job]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=330)
+    package = lab().parents[2] / "python"
+    environment = {**os.environ, "PYTHONPATH": str(package)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=330)
     lines = [line.partition("{")[2] for line in done.stdout.splitlines() if "{" in line]
     if done.returncode != 0 or not lines:
         sys.exit(f"bench/islands.py: {job} ended with {done.returncode}\n{done.stderr[-2000:]}")
