@@ -100,12 +100,12 @@ def split(
     place = list(mine).index(dist.get_rank())
     inside = _group(mine, whole)
     across = _group([ranks[place] for ranks in islands], whole)
-    ddp._update_process_group(inside)
+    ddp._update_process_group(inside)  # type: ignore[no-untyped-call]
     reference = weakref.ref(ddp)
 
     def undo() -> None:
         if (alive := reference()) is not None and alive.process_group is inside:
-            alive._update_process_group(whole)
+            alive._update_process_group(whole)  # type: ignore[no-untyped-call]
 
     return across, undo
 
