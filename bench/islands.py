@@ -2,8 +2,10 @@
 """Benchmark of islands: 2 hosts of 4 ranks in the lab, DDP inside each host, updates across.
 
 slow_bytes_over_flat: bytes that a host sends over the slow link per exchange, over those of a flat
-attach with the same plan: union, and a dense ring, which crosses the link once anyway. overhead_inside: a step between exchanges over one of the island alone,
-medians of interleaved stretches. Compute is paced, because 8 ranks share few cores."""
+attach with the same plan; the larger ratio of two plans. One is union. The other is a dense ring,
+which crosses the link once even if it is flat, so that islands save little there.
+overhead_inside: a step between exchanges over one of the island alone, in interleaved stretches.
+Compute is paced, because 8 ranks share few cores."""
 
 from __future__ import annotations
 
@@ -136,10 +138,12 @@ def main() -> None:
     ratios = [
         ours / theirs for ours, theirs in zip(overhead["attached"], overhead["alone"], strict=True)
     ]
+    saved = {scheme: sent[f"islands/{scheme}"] / sent[f"flat/{scheme}"] for scheme in PLANS}
     results = [
-        figures.exact("slow_bytes_over_flat", sent["islands/union"] / sent["flat/union"], "ratio"),
-        figures.exact(
-            "slow_bytes_over_flat/dense", sent["islands/dense"] / sent["flat/dense"], "ratio"
+        figures.exact("slow_bytes_over_flat", max(saved.values()), "ratio"),
+        *(
+            figures.exact(f"slow_bytes_over_flat/{scheme}", ratio, "ratio")
+            for scheme, ratio in saved.items()
         ),
         figures.spread("overhead_inside", ratios, "ratio"),
     ]
